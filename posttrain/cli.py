@@ -1,0 +1,243 @@
+"""The `posttrain` command: parses, calls and prints. What it does is done elsewhere.
+
+Exit codes: 0 done, 1 a stage failed, 2 wrong input, 3 a gate refused, 4 the machine failed us.
+"""
+
+import errno
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from posttrain import reports
+from posttrain.journal import Journal
+from posttrain.plan import Plan, resolve
+from posttrain.recipe import load
+from posttrain.registry import Refused, Registry
+from posttrain.store import Store
+from posttrain.view import plan_table, suite_table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+rewards_app = typer.Typer(no_args_is_help=True, help="Deploy reward services.")
+app.add_typer(rewards_app, name="rewards")
+console = Console()
+
+RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="recipe file (YAML)")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="change one recipe value")
+]
+Machine = Annotated[bool, typer.Option("--json", help="print JSON")]
+Where = Annotated[
+    Path, typer.Option("--store", envvar="POSTTRAIN_STORE", help="folder of the artifact store")
+]
+HERE = Path("store")
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
+) -> None:
+    """Turn a base language model into a released assistant by running one recipe."""
+
+
+@app.command()
+def plan(
+    recipe: RecipePath, changes: Changes = None, machine: Machine = False, store: Where = HERE
+) -> None:
+    """Show what a recipe would run, and what is there already."""
+    resolved = resolve(load(recipe, changes or []), Store(store))
+    if machine:
+        _print_json(reports.describe(resolved))
+        return
+    console.print(plan_table(resolved))
+    pending = len(resolved.pending())
+    console.print(f"{pending} of {len(resolved.nodes)} stages to run")
+    console.print(f"next: posttrain run {recipe}")
+
+
+@app.command()
+def run(
+    recipe: RecipePath,
+    changes: Changes = None,
+    until: Annotated[str | None, typer.Option(help="stop after this stage")] = None,
+    ray_address: Annotated[str | None, typer.Option(help="Ray cluster, e.g. auto")] = None,
+    store: Where = HERE,
+) -> None:
+    """Run a recipe; what the store has already is not run again."""
+    place = Store(store)
+    whole = resolve(load(recipe, changes or []), place)
+    resolved = whole.until(until) if until else whole
+    if not resolved.pending():
+        console.print(f"nothing to do: all {len(resolved.nodes)} stages are in {place.root}")
+    else:
+        from posttrain.running import carry_out
+
+        timing = carry_out(resolved, place, ray_address, console)
+        console.print(timing)
+    _summary(resolve(whole.recipe, place), place, recipe)
+    if until is None:
+        _promote_as_declared(whole, place)
+
+
+@app.command()
+def status(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]")] = None,
+    machine: Machine = False,
+    store: Where = HERE,
+) -> None:
+    """Show where a run, or each run of the store, stands."""
+    found = reports.statuses(Store(store), run)
+    if machine:
+        _print_json(found)
+        return
+    for one in found:
+        console.print(f"{one['run']}: {one['state']}")
+        for stage in one["stages"]:
+            console.print(f"  {stage['name']:<16} {stage['state']:<10} {stage['detail']}")
+    if not found:
+        console.print("no runs yet; next: posttrain run recipes/quickstart.yaml")
+
+
+@app.command()
+def logs(
+    stage: Annotated[str, typer.Argument(help="a stage, or `rewards`")],
+    run: Annotated[str | None, typer.Option(help="which run, if the store has several")] = None,
+    follow: Annotated[bool, typer.Option("-f", help="keep printing until interrupted")] = False,
+    store: Where = HERE,
+) -> None:
+    """Print what a stage printed."""
+    place = Store(store)
+    path = Journal(place, run or reports.only_run(place)).log(stage)
+    for piece in reports.tail(path, follow):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+
+
+@app.command()
+def show(artifact: str, machine: Machine = False, store: Where = HERE) -> None:
+    """Show an artifact's record: `run/stage@number`."""
+    found = Store(store).get(artifact)
+    if machine:
+        _print_json(found.record.model_dump())
+        return
+    record = found.record
+    console.print(f"{found.address} ({record.kind}), committed {record.created}")
+    console.print(f"  key     {record.key}\n  digest  {record.digest}\n  path    {found.path}")
+    for title, table in (("inputs", record.inputs), ("metrics", record.metrics)):
+        for name, value in table.items():
+            console.print(f"  {title[:-1]:<7} {name} = {value}")
+    console.print(f"  facts   {json.dumps(record.facts, sort_keys=True)}")
+
+
+@app.command()
+def checkpoints(machine: Machine = False, store: Where = HERE) -> None:
+    """List checkpoints and the aliases that point to them."""
+    registry = Registry(Store(store))
+    aliases = registry.aliases()
+    rows = [
+        {
+            "checkpoint": found.address, "kind": found.record.kind, "key": found.record.key,
+            "aliases": sorted(a for a, target in aliases.items() if target == found.address),
+        }
+        for found in registry.checkpoints()
+    ]  # fmt: skip
+    if machine:
+        _print_json({"checkpoints": rows, "history": registry.history()})
+        return
+    for row in rows:
+        console.print(f"{row['checkpoint']:<28} {row['kind']:<9} {', '.join(row['aliases'])}")
+    if not rows:
+        console.print("no checkpoints yet; next: posttrain run recipes/quickstart.yaml")
+
+
+@app.command()
+def promote(
+    checkpoint: str,
+    to: Annotated[str, typer.Option(help="the alias to move, e.g. candidate")],
+    store: Where = HERE,
+) -> None:
+    """Move an alias to a checkpoint if every gate of its recipe holds."""
+    _promote(Store(store), checkpoint, to)
+
+
+@app.command()
+def rollback(alias: str, store: Where = HERE) -> None:
+    """Move an alias back to where it pointed before its last promotion."""
+    before, after = Registry(Store(store)).rollback(alias)
+    console.print(f"{alias}: {before} -> {after}")
+
+
+@rewards_app.command(
+    "serve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def rewards_serve(context: typer.Context) -> None:
+    """Serve verifiers over HTTP; the same as `python -m rewards serve`."""
+    import os
+
+    os.execv(sys.executable, [sys.executable, "-m", "rewards", "serve", *context.args])
+
+
+def _summary(done: Plan, place: Store, recipe: Path) -> None:
+    scores = reports.scores(done)
+    if scores:
+        console.print(suite_table(scores))
+    last = list(done.nodes.values())[-1]
+    console.print(f"artifacts: {place.root / 'artifacts' / done.recipe.name}")
+    console.print("next:")
+    for command in reports.next_commands(done, last, recipe):
+        console.print(f"  {command}")
+
+
+def _promote_as_declared(plan: Plan, place: Store) -> None:
+    wanted = plan.recipe.promote
+    if wanted is None:
+        return
+    keys = place.by_key()
+    checkpoint = keys[plan.nodes[wanted.checkpoint].key]
+    if Registry(place).aliases().get(wanted.to) == checkpoint.address:
+        console.print(f"{wanted.to} is {checkpoint.address}")
+        return
+    _promote(place, checkpoint.address, wanted.to)
+
+
+def _promote(place: Store, address: str, alias: str) -> None:
+    from posttrain.promotion import examine, promotion_of
+
+    checkpoint = place.get(address)
+    findings = examine(place, checkpoint, promotion_of(place, checkpoint.record.run))
+    for finding in findings:
+        mark = "[green]holds[/green]" if finding.passed else "[red]fails[/red]"
+        console.print(f"gate {finding.gate}: {mark}  {finding.figures}")
+    moved = Registry(place).promote(checkpoint, alias, findings)
+    console.print(f"{alias} {'->' if moved else 'is already'} {address}")
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+def main() -> None:
+    """Run the command line; every fault becomes one clear line and an exit code."""
+    if "--debug" in sys.argv:
+        app()
+    try:
+        app()
+    except Refused as fault:
+        _end(str(fault), 3)
+    except ValueError as fault:
+        _end(str(fault), 2)
+    except OSError as fault:
+        full = "disk full; free some space and run the same command again"
+        _end(full if fault.errno == errno.ENOSPC else str(fault), 4)
+    except KeyboardInterrupt:
+        _end("interrupted; run the same command again to continue", 1)
+    except RuntimeError as fault:
+        _end(str(fault), 1)
+
+
+def _end(message: str, code: int) -> None:
+    sys.stderr.write(f"error: {message}\n")
+    sys.exit(code)

@@ -1,0 +1,182 @@
+"""The controller: executes a plan on Ray until every node is committed or one has failed.
+
+It holds the run's lease and its services, starts what `schedule` says, journals each transition,
+and starts a stage again when its process died. It owns no result: results are in the store.
+"""
+
+import errno
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import ray
+from ray.exceptions import (
+    OutOfMemoryError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+    WorkerCrashedError,
+)
+
+from posttrain import schedule
+from posttrain.execution import assign, execute
+from posttrain.journal import Journal
+from posttrain.plan import Node, Plan
+from posttrain.schedule import Failure
+from posttrain.services import Rewards
+from posttrain.store import Store
+
+_TICK = 0.2
+
+
+class StageFailed(RuntimeError):
+    """A stage ended the run; the message says which, why and what to do."""
+
+
+@dataclass
+class Attempt:
+    """A stage being executed: its task, when it was started and how often before."""
+
+    node: Node
+    task: "ray.ObjectRef[str]"
+    number: int
+    started: float = field(default_factory=time.time)
+
+
+class Controller:
+    """Executes one plan. Ray must be connected and the run's lease held."""
+
+    def __init__(
+        self, plan: Plan, store: Store, cores: int, watch: Callable[["Controller"], None]
+    ) -> None:
+        self.plan = plan
+        self.journal = Journal(store, plan.recipe.name)
+        self.running: dict[str, Attempt] = {}
+        self.addresses = {
+            node.name: node.cached.address for node in plan.nodes.values() if node.cached
+        }
+        self._store = store
+        self._cores = cores
+        self._watch = watch
+        self._attempts: dict[str, int] = {}
+        self._services = self._needed_services()
+
+    def run(self) -> dict[str, str]:
+        """Node -> address of its artifact, for the whole plan. Raises StageFailed."""
+        with ExitStack() as closing:
+            for service in self._services.values():
+                service.start()
+                closing.callback(service.stop)
+            closing.callback(self._cancel_all)
+            while len(self.addresses) < len(self.plan.nodes):
+                self._step()
+                self._watch(self)
+        return self.addresses
+
+    def _needed_services(self) -> dict[str, Rewards]:
+        needed = {name for node in self.plan.pending() for name in node.config.services()}
+        config = self.plan.recipe.services.rewards
+        if "rewards" not in needed or config is None:
+            return {}
+        return {"rewards": Rewards(config, self._store, self.plan.recipe.name)}
+
+    def _step(self) -> None:
+        active = {name: attempt.node for name, attempt in self.running.items()}
+        for node in schedule.startable(self.plan, self.addresses, active, self._cores):
+            self._start(node)
+        self._supervise_services()
+        tasks = {attempt.task: attempt for attempt in self.running.values()}
+        finished, _ = ray.wait(list(tasks), timeout=_TICK)
+        for task in finished:
+            self._finish(tasks[task])
+        for attempt in self.running.values():
+            self._check_alive(attempt)
+
+    def _start(self, node: Node) -> None:
+        for name in node.config.services():
+            self._services[name].await_ready()
+        urls = {name: service.url for name, service in self._services.items()}
+        number = self._attempts.get(node.name, 0) + 1
+        self._attempts[node.name] = number
+        self.journal.record("started", node.name, attempt=number, key=node.key)
+        self.journal.progress(node.name).unlink(missing_ok=True)
+        assignment = assign(node, self.plan.recipe, self._store, self.addresses, urls)
+        remote = ray.remote(execute).options(
+            name=f"{self.plan.recipe.name}/{node.name}", num_cpus=0, max_retries=0,
+            resources={"cores": min(node.config.cores(), self._cores)},
+        )  # fmt: skip
+        self.running[node.name] = Attempt(node, remote.remote(assignment), number)
+
+    def _finish(self, attempt: Attempt) -> None:
+        name = attempt.node.name
+        del self.running[name]
+        try:
+            address = ray.get(attempt.task, timeout=60)
+        except RayError as fault:
+            self._failed(attempt, diagnose(attempt.node, fault))
+            return
+        self.addresses[name] = address
+        seconds = self._seconds(attempt)
+        self.journal.record("committed", name, address=address, seconds=seconds)
+
+    def _failed(self, attempt: Attempt, failure: Failure) -> None:
+        name = attempt.node.name
+        retried = schedule.again(failure, attempt.number)
+        self.journal.record("failed", name, reason=failure.message, retried=retried)
+        if not retried:
+            raise StageFailed(
+                f"stage {name} failed: {failure.message}\n"
+                f"  log: {self.journal.log(name)}\n"
+                "  run the same command again to continue from its last checkpoint"
+            )
+
+    def _check_alive(self, attempt: Attempt) -> None:
+        name = attempt.node.name
+        sign = self.journal.latest(name)
+        last = max(attempt.started, sign["time"] if sign else 0.0)
+        if schedule.stalled(last, time.time()):
+            limit = f"{schedule.STALLED_AFTER:.0f} s"
+            raise StageFailed(f"stage {name} gave no sign of life for {limit}; its log may say why")
+
+    def _supervise_services(self) -> None:
+        for name, service in self._services.items():
+            if service.supervise():
+                self.journal.record("service restarted", name)
+
+    def _seconds(self, attempt: Attempt) -> dict[str, float]:
+        """Seconds before the first step and from there to the end."""
+        now = time.time()
+        first = self.journal.first_step(attempt.node.name)
+        begun = min(max(first if first else attempt.started, attempt.started), now)
+        return {"startup": round(begun - attempt.started, 2), "work": round(now - begun, 2)}
+
+    def _cancel_all(self) -> None:
+        for attempt in self.running.values():
+            ray.cancel(attempt.task, force=True, recursive=True)
+        self.running.clear()
+
+
+def diagnose(node: Node, fault: RayError) -> Failure:
+    """What a failed task's error means for its stage, in one line."""
+    if isinstance(fault, OutOfMemoryError):
+        return Failure(
+            False,
+            f"out of memory: Ray ended it at its memory limit on the node; lower stages.{node.name}"
+            ".batch or its context length, or give the machine more memory",
+        )
+    if isinstance(fault, WorkerCrashedError | RayActorError | TaskCancelledError):
+        return Failure(True, "its process died (killed, or out of memory: see the kernel log)")
+    cause = fault.cause if isinstance(fault, RayTaskError) else fault
+    if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
+        return Failure(False, f"disk full while writing {cause.filename or 'the store'}; free some")
+    if isinstance(cause, MemoryError):
+        return Failure(
+            False, f"out of memory; lower stages.{node.name}.batch or its context length"
+        )
+    if isinstance(cause, ValueError):
+        return Failure(False, str(cause))
+    if isinstance(cause, WorkerCrashedError | RayActorError):
+        return Failure(True, f"a process it relies on died ({cause.__class__.__name__})")
+    return Failure(False, f"{cause.__class__.__name__}: {cause}")

@@ -1,0 +1,1 @@
+"""Conversations, documents and their tokens. Structure is decided by token id, never by text."""

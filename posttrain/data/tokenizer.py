@@ -1,0 +1,63 @@
+"""Byte-level BPE tokenizers trained on a run's own data, with the chat's control tokens.
+
+Always holds: any text survives a round trip; no token is added that the caller did not write
+(the chat format alone owns `<s>`); `</s>` is the end of text and `<|assistant_end|>` of a turn.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from posttrain.data.chat import BOS, EOS, MARKERS, TEMPLATE, pieces
+
+UNKNOWN, PAD = "<unk>", "<pad>"
+
+_UNITS = "|".join(
+    (
+        # What the chat format repeats in every row: as a unit, each line becomes one token.
+        r"Deliberation: \w+\n",
+        r"Tool Capabilities:[^\n]*\n",
+        r"// [^\n]*\n",
+        r"type \w+ = [^;]*;\n",
+        r"""\[\{"\w+": \{"\w+": \["|"\]\}\}\]""",
+        # A letter with one digit is an item such as " b4"; longer numbers go by two digits.
+        r" ?[a-z]\d(?!\d)| ?[A-Za-z]+|\d{1,2}| ?[^\sA-Za-z\d]+|\s+",
+    )
+)
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """A tokenizer of at most `vocabulary` tokens, trained on `texts` (see `row_texts`).
+
+    ValueError when `vocabulary` cannot hold the control tokens and the 256 bytes.
+    """
+    controls = [UNKNOWN, BOS, EOS, PAD, *MARKERS]
+    if vocabulary < len(controls) + 256:
+        raise ValueError(f"vocabulary {vocabulary} is below {len(controls) + 256}, the minimum")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_UNITS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=controls, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, chat_template=TEMPLATE, clean_up_tokenization_spaces=False,
+        unk_token=UNKNOWN, bos_token=BOS, eos_token=EOS, pad_token=PAD,
+        additional_special_tokens=list(MARKERS),
+    )  # fmt: skip
+
+
+def row_texts(row: Mapping[str, Any]) -> list[str]:
+    """The texts of a corpus or dialogue row, control tokens left out."""
+    if "messages" in row:
+        return [piece.text for piece in pieces(row) if not piece.control]  # type: ignore[arg-type]
+    return [row["prompt"] + row["continuation"]]

@@ -1,0 +1,1 @@
+"""Measuring checkpoints: sampling from a model and the suites that score what it says."""

@@ -1,0 +1,172 @@
+"""A recipe resolved into a DAG of nodes, each with the key that identifies its result.
+
+A node's key is the digest of all that decides its result: kind and version of the stage, resolved
+config, suites measured, seed, backend, and the keys of its inputs. Planning reads the recipe and
+the store's records; it starts nothing and imports nothing heavy.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from posttrain import digest, stages
+from posttrain.gates import Threshold
+from posttrain.recipe import Recipe, Stage
+from posttrain.stages import StageConfig
+from posttrain.store import Artifact, Store
+
+
+@dataclass(frozen=True)
+class Node:
+    """One piece of work: what it is, what it needs and, if it was done before, its artifact.
+
+    `inputs` maps a role to the node it comes from; `identity` holds the fields behind `key`.
+    """
+
+    name: str
+    kind: str
+    config: StageConfig
+    suites: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    identity: Mapping[str, Any]
+    key: str
+    cached: Artifact | None
+
+    @property
+    def state(self) -> str:
+        """`cached` if the store has the result, else `run`."""
+        return "cached" if self.cached else "run"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All nodes of a recipe, inputs before their users."""
+
+    recipe: Recipe
+    nodes: Mapping[str, Node]
+
+    def pending(self) -> list[Node]:
+        """Nodes whose results the store lacks."""
+        return [node for node in self.nodes.values() if not node.cached]
+
+    def until(self, name: str) -> "Plan":
+        """The part of the plan that `name` needs, `name` included; ValueError if unknown."""
+        wanted = [node for node in self.nodes if node == name or node.startswith(f"{name}.")]
+        if not wanted:
+            raise ValueError(f"no stage {name!r} in {self.recipe.name}; {_near(name, self.nodes)}")
+        needed: set[str] = set()
+        while wanted:
+            current = wanted.pop()
+            needed.add(current)
+            wanted += self.nodes[current].inputs.values()
+        return Plan(self.recipe, {name: node for name, node in self.nodes.items() if name in needed})
+
+
+def resolve(recipe: Recipe, store: Store) -> Plan:
+    """The plan of a recipe against a store; ValueError names a missing input, suite or a cycle."""
+    declared = _expanded(recipe)
+    wiring = {name: _inputs(recipe, name, stage) for name, stage in declared.items()}
+    _check_promotion(recipe, declared)
+    cached = store.by_key()
+    nodes: dict[str, Node] = {}
+    for name in _ordered(recipe, wiring):
+        nodes[name] = _node(recipe, name, declared[name], wiring[name], nodes, cached)
+    return Plan(recipe, nodes)
+
+
+def _expanded(recipe: Recipe) -> dict[str, Stage]:
+    """Stages by node name; one that measures several checkpoints becomes a node for each."""
+    declared: dict[str, Stage] = {}
+    for name, stage in recipe.stages.items():
+        for suffix, config in stage.config.parts().items():
+            declared[f"{name}.{suffix}" if suffix else name] = Stage(stage.kind, config)
+    return declared
+
+
+def _inputs(recipe: Recipe, name: str, stage: Stage) -> dict[str, str]:
+    place = recipe.where(("stages", name.partition(".")[0]))
+    wanted = dict(stage.config.inputs())
+    for suite in stage.config.suites():
+        if suite not in recipe.suites:
+            raise ValueError(
+                f"{place}: {name} measures suite {suite!r}, which is not declared under suites; "
+                f"{_near(suite, recipe.suites)}"
+            )
+        wanted[f"suite.{suite}"] = recipe.suites[suite].data.partition(".")[0]
+    for role, source in wanted.items():
+        if source not in recipe.stages:
+            raise ValueError(
+                f"{place}: {name} takes its input {role!r} from {source!r}, "
+                f"which is not declared; {_near(source, recipe.stages)}"
+            )
+    for service in stage.config.services():
+        if getattr(recipe.services, service, None) is None:
+            raise ValueError(f"{place}: {name} needs services.{service}, which is not declared")
+    return wanted
+
+
+def _ordered(recipe: Recipe, wiring: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    graph = {name: list(dict.fromkeys(inputs.values())) for name, inputs in wiring.items()}
+    try:
+        return iter(list(TopologicalSorter(graph).static_order()))
+    except CycleError as fault:
+        ring = fault.args[1]
+        place = recipe.where(("stages", ring[0]))
+        raise ValueError(f"{place}: stages form a cycle: {' <- '.join(ring)}") from None
+
+
+def _node(
+    recipe: Recipe,
+    name: str,
+    stage: Stage,
+    inputs: Mapping[str, str],
+    done: Mapping[str, Node],
+    cached: Mapping[str, Artifact],
+) -> Node:
+    suites = {suite: recipe.suites[suite] for suite in stage.config.suites()}
+    identity = {
+        "kind": stage.kind,
+        "version": stages.module(stage.kind).VERSION,
+        "config": stage.config.model_dump(mode="json", by_alias=True),
+        "suites": {suite: value.model_dump(mode="json") for suite, value in suites.items()},
+        "seed": recipe.seed,
+        "backend": recipe.backend,
+        "inputs": {role: done[source].key for role, source in sorted(inputs.items())},
+    }
+    key = digest.of_value(identity)
+    return Node(name, stage.kind, stage.config, suites, inputs, identity, key, cached.get(key))
+
+
+def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
+    promotion = recipe.promote
+    if promotion is None:
+        return
+    place = recipe.where(("promote",))
+    if promotion.checkpoint not in declared:
+        raise ValueError(
+            f"{place}: promote.checkpoint {promotion.checkpoint!r} is no stage; "
+            f"{_near(promotion.checkpoint, declared)}"
+        )
+    measured = {
+        (source, suite)
+        for stage in declared.values()
+        for source in stage.config.inputs().values()
+        for suite in stage.config.suites()
+        if stage.kind == "evaluate"
+    }
+    for gate in promotion.gates:
+        if not isinstance(gate, Threshold):
+            continue
+        for stage in filter(None, (promotion.checkpoint, gate.against)):
+            if (stage, gate.suite) not in measured:
+                raise ValueError(
+                    f"{place}: a gate needs suite {gate.suite!r} of {stage!r}, which no evaluate "
+                    "stage measures; add it to the stage's `of` and `suites`"
+                )
+
+
+def _near(name: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"

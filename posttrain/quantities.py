@@ -1,0 +1,32 @@
+"""Quantities as people write them in a recipe: `5%`, `10 points`; held as plain fractions."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+_PERCENT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
+_POINTS = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*points?\s*")
+
+
+def _scaled(pattern: re.Pattern[str], value: Any) -> Any:
+    if isinstance(value, str) and (match := pattern.fullmatch(value)):
+        return float(match.group(1)) / 100
+    return value
+
+
+def _share(value: Any) -> Any:
+    return _scaled(_PERCENT, value)
+
+
+def _points(value: Any) -> Any:
+    if isinstance(value, int | float):
+        raise ValueError(f"a difference carries its unit: write `{value} points`")
+    return _scaled(_POINTS, value)
+
+
+Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
+"""A fraction in [0, 1], written `30%` or `0.3`."""
+
+Points = Annotated[float, BeforeValidator(_points), Field(ge=0, le=1)]
+"""A difference of shares, written `10 points` (held as 0.10)."""

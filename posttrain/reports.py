@@ -1,0 +1,127 @@
+"""What is told of plans and runs, as plain values: for `--json`, tables and archives."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from posttrain.journal import Journal
+from posttrain.plan import Node, Plan
+from posttrain.registry import CHECKPOINT_KINDS
+from posttrain.store import Store
+
+_POLL = 0.5
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """A plan as JSON values: `{"recipe", "stages": [{"name", "kind", "key", "state", ...}]}`."""
+    promote = plan.recipe.promote
+    return {
+        "recipe": plan.recipe.name,
+        "promote": promote.model_dump(mode="json", exclude_none=True) if promote else None,
+        "stages": [_stage(node) for node in plan.nodes.values()],
+    }
+
+
+def _stage(node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name, "kind": node.kind, "key": node.key, "state": node.state,
+        "inputs": dict(node.inputs), "cores": node.config.cores(),
+        "artifact": node.cached.address if node.cached else None,
+        "identity": dict(node.identity),
+    }  # fmt: skip
+
+
+def scores(plan: Plan) -> dict[str, dict[str, float]]:
+    """Checkpoint -> metrics of its finished evaluation, in the order of the plan."""
+    found: dict[str, dict[str, float]] = {}
+    for node in plan.nodes.values():
+        if node.kind == "evaluate" and node.cached:
+            found.setdefault(node.inputs["from"], {}).update(node.cached.record.metrics)
+    order = [name for name in plan.nodes if name in found]
+    return {name: found[name] for name in order}
+
+
+def next_commands(plan: Plan, last: Node, recipe: Path) -> list[str]:
+    """Three commands worth trying after a run."""
+    made = [n for n in plan.nodes.values() if n.kind in CHECKPOINT_KINDS and n.cached]
+    checkpoint = made[-1].cached if made else last.cached
+    address = checkpoint.address if checkpoint else f"{plan.recipe.name}/{last.name}@1"
+    stage = address.partition("/")[2].partition("@")[0]
+    return [
+        f"posttrain show {address}",
+        f"posttrain logs {stage} --run {plan.recipe.name}",
+        f"posttrain run {recipe} --set seed={plan.recipe.seed + 1}",
+    ]
+
+
+def timing(events: Sequence[Mapping[str, Any]], ray_seconds: float, spent: float) -> str:
+    """Wall time, and the stages' seconds split into start-up (before a first step) and work."""
+    seconds = [event["seconds"] for event in events if event["event"] == "committed"]
+    startup = sum(each["startup"] for each in seconds)
+    work = sum(each["work"] for each in seconds)
+    return (
+        f"{spent:.0f} s of wall time; start of Ray {ray_seconds:.0f} s; "
+        f"stages: start-up {startup:.0f} s, work {work:.0f} s (stages overlap)"
+    )
+
+
+def runs(store: Store) -> list[str]:
+    """Names of the runs that a store knows."""
+    folder = store.root / "runs"
+    return sorted(path.name for path in folder.iterdir() if (path / "plan.json").is_file())
+
+
+def only_run(store: Store) -> str:
+    """The store's run, if it has exactly one; else ValueError asks for `--run`."""
+    names = runs(store)
+    if len(names) != 1:
+        raise ValueError(f"this store has {len(names)} runs ({', '.join(names)}); add --run NAME")
+    return names[0]
+
+
+def statuses(store: Store, run: str | None) -> list[dict[str, Any]]:
+    """State of one run or of all: each stage's state and what is known of it."""
+    return [_status(store, name) for name in ([run] if run else runs(store))]
+
+
+def _status(store: Store, run: str) -> dict[str, Any]:
+    journal = Journal(store, run)
+    archived = journal.archived()
+    keys = store.by_key()
+    last = {event["stage"]: event for event in journal.events() if event["stage"]}
+    stages = []
+    for stage in archived["stages"]:
+        name = stage["name"]
+        if artifact := keys.get(stage["key"]):
+            state, detail = "done", artifact.address
+        else:
+            state, detail = _unfinished(journal, name, last.get(name))
+        stages.append({"name": name, "state": state, "detail": detail})
+    finished = all(stage["state"] == "done" for stage in stages)
+    return {"run": run, "state": "finished" if finished else "unfinished", "stages": stages}
+
+
+def _unfinished(
+    journal: Journal, name: str, event: Mapping[str, Any] | None
+) -> tuple[str, str]:
+    if event is None:
+        return "waiting", ""
+    if event["event"] == "failed":
+        return "failed", str(event["reason"])
+    sign = journal.latest(name)
+    return "started", f"{sign['phase']} {sign['step']}/{sign['steps']}" if sign else ""
+
+
+def tail(path: Path, follow: bool) -> Iterator[str]:
+    """A log's text; with `follow` also what is appended, until the caller stops asking."""
+    if not path.is_file():
+        raise ValueError(f"no log {path.name} in {path.parent}; has that stage been started?")
+    with path.open(errors="replace") as stream:
+        while True:
+            if piece := stream.read(1 << 16):
+                yield piece
+            elif follow:
+                time.sleep(_POLL)
+            else:
+                return

@@ -1,0 +1,54 @@
+"""Carrying out a plan: lease, warden, Ray, controller and view, opened and closed in order."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+
+from posttrain import reports
+from posttrain.backends import profile
+from posttrain.cluster import connected
+from posttrain.controller import Controller
+from posttrain.journal import Journal
+from posttrain.lease import held
+from posttrain.plan import Plan
+from posttrain.store import Store
+from posttrain.view import View
+from posttrain.warden import Warden
+
+
+def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Console) -> str:
+    """Execute what `plan` lacks; returns one line on where the time went."""
+    backend = profile(plan.recipe.backend)
+    begun = time.monotonic()
+    journal = Journal(store, plan.recipe.name)
+    with held(store, plan.recipe.name) as token, _terminable(), Warden(token):
+        journal.archive(reports.describe(plan))
+        journal.record("run started", stages=[node.name for node in plan.pending()])
+        mark = len(journal.events())
+        with connected(ray_address, backend) as cores:
+            ready = time.monotonic()
+            with View(console) as view:
+                Controller(plan, store, cores, view).run()
+        journal.record("run finished")
+    spent = time.monotonic() - begun
+    return reports.timing(journal.events()[mark:], ready - begun, spent)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Make SIGTERM end the run as Ctrl-C does, so that everything is closed."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        sys.stdout.flush()

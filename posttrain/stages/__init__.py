@@ -1,0 +1,98 @@
+"""Stage kinds. Each is one module of this package, and all have the same shape:
+
+    VERSION: int                                     raised when what the stage computes changes
+    class Config(StageConfig)                        what a recipe may say of it
+    def run(context: StageContext[Config]) -> Outcome
+
+A stage is a function of its inputs, its config and its seed: it reads nothing else, writes its
+result to `context.output` and its crash-proof progress to `context.work`. Importing a stage module
+imports no torch, ray, verl or vllm, so that planning stays fast and works anywhere.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from posttrain.store import Artifact
+
+KINDS = ("data", "tokenizer", "pretrain", "sft", "rl", "evaluate")
+
+
+class StageConfig(BaseModel):
+    """What every stage kind's config has in common: strict keys and the questions planning asks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    def inputs(self) -> dict[str, str]:
+        """Role -> name of the node it comes from. Roles: "from", "tokenizer", "data.<name>"."""
+        return {}
+
+    def parts(self) -> "dict[str, StageConfig]":
+        """Suffix -> config of each node this stage becomes: one, unless it handles several."""
+        return {"": self}
+
+    def suites(self) -> tuple[str, ...]:
+        """Names of the recipe's suites that this stage measures; their data become inputs."""
+        return ()
+
+    def services(self) -> tuple[str, ...]:
+        """Names of the recipe's services that must be up while this stage runs."""
+        return ()
+
+    def cores(self) -> int:
+        """CPU cores the stage keeps busy; the controller never hands out more than there are."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One sign of life of a stage: `step` of `steps` in `phase`, with the metrics at that step."""
+
+    step: int
+    steps: int
+    phase: str = "train"
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage says of its finished work.
+
+    `metrics` are figures to compare, `facts` what in truth ran (RoPE parameters as the model used
+    them, library versions, optimised tokens, world size).
+    """
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StageContext[C: StageConfig]:
+    """All that a stage may read and where it may write.
+
+    `output` is an empty folder: what `run` leaves there is committed as the artifact. `work`
+    survives crashes and belongs to this stage and key alone: training checkpoints live there.
+    """
+
+    name: str
+    config: C
+    inputs: Mapping[str, Artifact]
+    output: Path
+    work: Path
+    seed: int
+    backend: str
+    services: Mapping[str, str]
+    suites: Mapping[str, Any]
+    report: Callable[[Progress], None]
+
+
+def module(kind: str) -> ModuleType:
+    """The module of stage kind `kind`; ValueError names the known kinds."""
+    if kind not in KINDS:
+        raise ValueError(f"unknown stage kind {kind!r}; known kinds: {', '.join(KINDS)}")
+    return importlib.import_module(f"posttrain.stages.{kind}")

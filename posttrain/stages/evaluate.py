@@ -1,0 +1,32 @@
+"""Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
+
+from typing import Any
+
+from pydantic import Field
+
+from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+
+VERSION = 1
+
+
+class Config(StageConfig):
+    """Which checkpoints (`of`) are measured on which suites (`measure`)."""
+
+    of: tuple[str, ...] = Field(min_length=1)
+    measure: tuple[str, ...] = Field(min_length=1)
+
+    def parts(self) -> dict[str, StageConfig]:
+        """One node for each checkpoint, so that each is measured as soon as it is there."""
+        return {name: self.model_copy(update={"of": (name,)}) for name in self.of}
+
+    def inputs(self) -> dict[str, str]:
+        """The checkpoint of this part."""
+        return {"from": self.of[0]}
+
+    def suites(self) -> tuple[str, ...]:
+        """The suites measured."""
+        return self.measure
+
+    def services(self) -> tuple[str, ...]:
+        """Answers are scored by the reward service, as in training."""
+        return ("rewards",)

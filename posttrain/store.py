@@ -1,0 +1,242 @@
+"""The artifact store: whatever is visible in it is whole, and never changes.
+
+An artifact is a folder `artifacts/<run>/<stage>/<number>` with its files and a `record.json`. It
+is prepared elsewhere, made durable, and renamed into place with its record inside, so a crash at
+any instant leaves no artifact or all of it. Addresses are human (`run/stage@number`); identity is
+the key in the record: the digest of the kind, config and input keys it was made from. Nothing is
+found by a path pattern or by being newest; a lookup is by address or by key.
+"""
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from posttrain import digest
+
+_ADDRESS = re.compile(r"(?P<run>[\w.-]+)/(?P<stage>[\w.-]+)@(?P<number>\d+)")
+_RECORD = "record.json"
+
+
+class Record(BaseModel):
+    """What an artifact is and how it came to be; written once, with the artifact.
+
+    `identity` holds the fields behind `key`, so that two keys can be compared field by field.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: str
+    stage: str
+    number: int
+    kind: str
+    key: str
+    identity: dict[str, Any]
+    inputs: dict[str, str]
+    files: dict[str, str]
+    digest: str
+    metrics: dict[str, float]
+    facts: dict[str, Any]
+    created: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A committed artifact: where it lies and its record."""
+
+    path: Path
+    record: Record
+
+    @property
+    def address(self) -> str:
+        """`run/stage@number`, as people write it."""
+        return f"{self.record.run}/{self.record.stage}@{self.record.number}"
+
+    def verify(self) -> None:
+        """ValueError if a file is missing, extra or differs from the recorded sha256."""
+        found = _files(self.path)
+        for name in sorted(found.keys() | self.record.files.keys()):
+            if found.get(name) != self.record.files.get(name):
+                raise ValueError(
+                    f"artifact {self.address}: file {name} differs from its record "
+                    f"(recorded sha256 {self.record.files.get(name)}, found {found.get(name)}); "
+                    f"restore it or remove the folder {self.path} and run again"
+                )
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A place to make an artifact in: `output` is committed whole, `work` survives crashes."""
+
+    run: str
+    stage: str
+    key: str
+    output: Path
+    work: Path
+
+
+class Store:
+    """A store on a file system; several processes may use it at once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        for name in ("artifacts", "drafts", "work", "runs", "registry"):
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def artifacts(self, run: str | None = None) -> Iterator[Artifact]:
+        """Every committed artifact, or those of one run, by run, stage and number."""
+        base = self.root / "artifacts"
+        for folder in [base / run] if run else _folders(base):
+            for stage in _folders(folder):
+                for number in sorted(_folders(stage), key=lambda path: int(path.name)):
+                    yield _read(number)
+
+    def by_key(self) -> dict[str, Artifact]:
+        """Key -> artifact; of two with one key (two runs that raced) the first in address order."""
+        found: dict[str, Artifact] = {}
+        for artifact in self.artifacts():
+            found.setdefault(artifact.record.key, artifact)
+        return found
+
+    def find(self, key: str) -> Artifact | None:
+        """The artifact with `key`, if it was committed."""
+        return self.by_key().get(key)
+
+    def get(self, address: str) -> Artifact:
+        """The artifact at `run/stage@number`; ValueError if the address is wrong or unknown."""
+        match = _ADDRESS.fullmatch(address)
+        if not match:
+            raise ValueError(f"{address!r} is no artifact address; write run/stage@number")
+        path = self.root / "artifacts" / match["run"] / match["stage"] / match["number"]
+        if not path.is_dir():
+            near = [a.address for a in self.artifacts(match["run"])][:8]
+            known = ", ".join(near) if near else f"none of run {match['run']}"
+            raise ValueError(f"no artifact {address} in {self.root}; there are: {known}")
+        return _read(path)
+
+    def draft(self, run: str, stage: str, key: str) -> Draft:
+        """An empty `output` and the `work` folder of this stage, emptied if its key changed."""
+        output = Path(
+            tempfile.mkdtemp(prefix=f"{run}.{stage}.", dir=self.root / "drafts")
+        )
+        return Draft(run, stage, key, output, self.work(run, stage, key))
+
+    def work(self, run: str, stage: str, key: str) -> Path:
+        """The folder for training checkpoints of this stage and key; another key's is cleared."""
+        folder = self.root / "work" / run / stage
+        mark = folder / "key"
+        if not (mark.is_file() and mark.read_text() == key):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            write_durably(mark, key)
+        return folder
+
+    def commit(
+        self,
+        draft: Draft,
+        *,
+        kind: str,
+        identity: Mapping[str, Any],
+        inputs: Mapping[str, str],
+        metrics: Mapping[str, float],
+        facts: Mapping[str, Any],
+    ) -> Artifact:
+        """Make the draft durable and visible, and drop its `work`; the same key commits once."""
+        if existing := self.find(draft.key):
+            shutil.rmtree(draft.output)
+            return existing
+        files = _files(draft.output)
+        record = Record(
+            run=draft.run, stage=draft.stage, number=0, kind=kind, key=draft.key,
+            identity=dict(identity), inputs=dict(inputs), files=files,
+            digest=digest.of_files(files), metrics=dict(metrics), facts=dict(facts),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip
+        _sync_tree(draft.output)
+        artifact = self._publish(draft.output, record)
+        shutil.rmtree(draft.work, ignore_errors=True)
+        return artifact
+
+    def _publish(self, output: Path, record: Record) -> Artifact:
+        parent = self.root / "artifacts" / record.run / record.stage
+        parent.mkdir(parents=True, exist_ok=True)
+        number = max((int(path.name) for path in _folders(parent)), default=0)
+        while True:
+            number += 1
+            numbered = record.model_copy(update={"number": number})
+            write_durably(output / _RECORD, numbered.model_dump_json(indent=1))
+            # Renaming a folder onto a non-empty one fails, so a number is taken exactly once.
+            try:
+                output.rename(parent / str(number))
+            except OSError as taken:
+                if taken.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                continue
+            _sync(parent)
+            return Artifact(parent / str(number), numbered)
+
+    def discard_drafts(self, run: str) -> None:
+        """Remove what a dead controller of `run` left half-made."""
+        for folder in (self.root / "drafts").glob(f"{run}.*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replace a file's content atomically: after a crash it holds the old or the new text."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    _sync(path.parent)
+
+
+def _read(folder: Path) -> Artifact:
+    try:
+        return Artifact(folder, Record.model_validate_json((folder / _RECORD).read_text()))
+    except (OSError, ValidationError) as broken:
+        raise ValueError(
+            f"the record of artifact {folder} cannot be read ({broken.__class__.__name__}); "
+            "it was changed after its commit: restore it or remove the folder"
+        ) from broken
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(entry for entry in path.iterdir() if entry.is_dir()) if path.is_dir() else []
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): digest.of_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path != folder / _RECORD
+    }
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        _sync(path)
+    _sync(folder)

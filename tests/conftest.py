@@ -1,0 +1,21 @@
+"""What tests of several packages share."""
+
+from pathlib import Path
+
+import pytest
+
+from posttrain.store import Artifact, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store(tmp_path / "store")
+
+
+def commit(store: Store, run: str, stage: str, key: str, **files: str) -> Artifact:
+    """Commit a small artifact with `files` (name -> text)."""
+    draft = store.draft(run, stage, key)
+    for name, text in files.items():
+        (draft.output / name).write_text(text)
+    return store.commit(draft, kind="data", identity={"k": key}, inputs={}, metrics={}, facts={})
