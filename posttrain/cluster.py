@@ -17,9 +17,7 @@ _OBJECT_STORE = 256 << 20
 
 
 @contextmanager
-def connected(
-    address: str | None, backend: Profile
-) -> Iterator[int]:
+def connected(address: str | None, backend: Profile) -> Iterator[int]:
     """A Ray session; yields the number of real cores. ValueError if `address` is unreachable.
 
     The backend's environment reaches every worker: inherited where Ray is embedded, sent with

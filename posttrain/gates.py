@@ -46,9 +46,7 @@ def _named(value: object) -> object:
     return {"equivalence": True} if value == "equivalence" else value
 
 
-
-
-Gate = Annotated[Equivalence | Threshold, BeforeValidator(_named), Field(union_mode="smart")]
+Gate = Annotated[Equivalence | Threshold, BeforeValidator(_named)]
 
 
 class Promotion(BaseModel):

@@ -61,7 +61,9 @@ class Plan:
             current = wanted.pop()
             needed.add(current)
             wanted += self.nodes[current].inputs.values()
-        return Plan(self.recipe, {name: node for name, node in self.nodes.items() if name in needed})
+        return Plan(
+            self.recipe, {name: node for name, node in self.nodes.items() if name in needed}
+        )
 
 
 def resolve(recipe: Recipe, store: Store) -> Plan:

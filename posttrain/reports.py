@@ -102,9 +102,7 @@ def _status(store: Store, run: str) -> dict[str, Any]:
     return {"run": run, "state": "finished" if finished else "unfinished", "stages": stages}
 
 
-def _unfinished(
-    journal: Journal, name: str, event: Mapping[str, Any] | None
-) -> tuple[str, str]:
+def _unfinished(journal: Journal, name: str, event: Mapping[str, Any] | None) -> tuple[str, str]:
     if event is None:
         return "waiting", ""
     if event["event"] == "failed":

@@ -125,9 +125,7 @@ class Store:
 
     def draft(self, run: str, stage: str, key: str) -> Draft:
         """An empty `output` and the `work` folder of this stage, emptied if its key changed."""
-        output = Path(
-            tempfile.mkdtemp(prefix=f"{run}.{stage}.", dir=self.root / "drafts")
-        )
+        output = Path(tempfile.mkdtemp(prefix=f"{run}.{stage}.", dir=self.root / "drafts"))
         return Draft(run, stage, key, output, self.work(run, stage, key))
 
     def work(self, run: str, stage: str, key: str) -> Path:

@@ -40,7 +40,8 @@ class Warden:
         trace: TracebackType | None,
     ) -> None:
         del os.environ[VARIABLE]
-        assert self._watcher is not None and self._watcher.stdin is not None
+        assert self._watcher is not None
+        assert self._watcher.stdin is not None
         self._watcher.stdin.close()
         try:
             self._watcher.wait(_PATIENCE)

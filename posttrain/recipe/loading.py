@@ -66,9 +66,7 @@ def _checked(
         return None, list(dict.fromkeys(lines))
 
 
-def _line(
-    error: ErrorDetails, model: type[BaseModel], location: Location, source: Source
-) -> str:
+def _line(error: ErrorDetails, model: type[BaseModel], location: Location, source: Source) -> str:
     inner: Location = error["loc"]
     full = (*location, *_written(inner, source, location))
     name = ".".join(map(str, full)) or "recipe"

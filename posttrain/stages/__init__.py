@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -49,6 +49,9 @@ class StageConfig(BaseModel):
         return 1
 
 
+C = TypeVar("C", bound=StageConfig)
+
+
 @dataclass(frozen=True)
 class Progress:
     """One sign of life of a stage: `step` of `steps` in `phase`, with the metrics at that step."""
@@ -72,7 +75,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class StageContext[C: StageConfig]:
+class StageContext(Generic[C]):
     """All that a stage may read and where it may write.
 
     `output` is an empty folder: what `run` leaves there is committed as the artifact. `work`

@@ -1,12 +1,52 @@
 """Data: a seeded generator's rows, frozen as `train.jsonl` and, if asked, `holdout.jsonl`."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic import ConfigDict, model_validator
 
+from posttrain.data.generators import GENERATORS
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
 VERSION = 1
+
+
+class Config(StageConfig):
+    """`generate` names the generator; all other keys are that generator's own parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    generate: str
+
+    @model_validator(mode="after")
+    def _check_parameters(self) -> Self:
+        if self.generate not in GENERATORS:
+            known = ", ".join(sorted(GENERATORS))
+            raise ValueError(f"unknown generator {self.generate!r}; known: {known}")
+        self.parameters()
+        return self
+
+    def parameters(self) -> Any:
+        """The generator's checked parameters."""
+        return GENERATORS[self.generate].parameters.model_validate(self.model_extra or {})
+
+
+def run(context: StageContext[Config]) -> Outcome:
+    """Generate, and write each split as JSON lines."""
+    generator = GENERATORS[context.config.generate]
+    splits = generator.make(context.seed, context.config.parameters())
+    counts = {name: _write(context.output / f"{name}.jsonl", rows) for name, rows in splits.items()}
+    total = sum(counts.values())
+    context.report(Progress(total, total, phase="rows"))
+    return Outcome({f"rows.{name}": float(count) for name, count in counts.items()})
+
+
+def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as lines:
+        for row in rows:
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
+    return count

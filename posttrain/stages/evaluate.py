@@ -1,10 +1,9 @@
 """Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
 
-from typing import Any
 
 from pydantic import Field
 
-from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+from posttrain.stages import StageConfig
 
 VERSION = 1
 

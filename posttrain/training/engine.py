@@ -66,6 +66,7 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         self.initialize()
 
     def _build_module(self) -> PreTrainedModel:
+        self._model.get_output_embeddings().register_forward_pre_hook(self._select)
         return self._model
 
     def _build_optimizer(self, module: Any) -> Optimizers:
@@ -74,23 +75,28 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         """Rows are padded on the right, where causal attention needs no mask to ignore it."""
         inputs, remembered = super().prepare_model_inputs(micro_batch)
-        return {"input_ids": inputs["input_ids"]}, remembered
+        lengths = micro_batch["input_ids"].offsets().diff()
+        wanted = torch.roll(micro_batch["loss_mask"].values(), shifts=-1).bool()
+        real = torch.arange(inputs["input_ids"].shape[1], device=lengths.device) < lengths[:, None]
+        self._predicted = real.masked_scatter(real, wanted)
+        return {"input_ids": inputs["input_ids"]}, remembered | {"wanted": wanted}
+
+    def _select(self, _: torch.nn.Module, hidden: tuple[torch.Tensor]) -> torch.Tensor:
+        """Hidden states (rows, length, size) -> (targets, size): only these get logits."""
+        return hidden[0][self._predicted]
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, **_: Any
     ) -> dict[str, torch.Tensor]:
         """Log-probabilities (ragged, as the ids) of the loss's targets; zero elsewhere.
 
-        verl's own pass takes a log-sum-exp for every token in a Python loop.
+        verl's own pass has logits for every token and takes a log-sum-exp of each in a loop.
         """
-        ids, following = micro_batch["input_ids"], output_args["input_ids_rmpad_rolled"]
-        wanted = torch.roll(micro_batch["loss_mask"].values(), shifts=-1).bool()
-        lengths = ids.offsets().diff()
-        real = torch.arange(output.logits.shape[1], device=lengths.device) < lengths[:, None]
-        logits = output.logits[real.masked_scatter(real, wanted)]
-        found = -functional.cross_entropy(logits, following[wanted], reduction="none")
+        wanted, following = output_args["wanted"], output_args["input_ids_rmpad_rolled"]
+        found = -functional.cross_entropy(output.logits, following[wanted], reduction="none")
         values = found.new_zeros(following.shape).masked_scatter(wanted, found)
-        return {"log_probs": torch.nested.nested_tensor_from_jagged(values, ids.offsets())}
+        offsets = micro_batch["input_ids"].offsets()
+        return {"log_probs": torch.nested.nested_tensor_from_jagged(values, offsets)}
 
     def _build_lr_scheduler(self, optimizer: Optimizers) -> LearningRate:
         return LearningRate(optimizer, self._schedule, self._steps)

@@ -30,7 +30,9 @@ def figures(**accuracy: float) -> dict[tuple[str, str], dict[str, float]]:
         ({"at_least": "70%"}, {"rl": 0.699}, False),
     ],
 )
-def test_a_threshold_is_judged(bar: dict[str, str], measured: dict[str, float], passes: bool) -> None:
+def test_a_threshold_is_judged(
+    bar: dict[str, str], measured: dict[str, float], passes: bool
+) -> None:
     gate = Threshold.model_validate({"suite": "answers", **bar})
     assert judge(gate, "rl", figures(**measured)).passed is passes
 

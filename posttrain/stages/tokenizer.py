@@ -1,0 +1,43 @@
+"""Tokenizer: a byte-level BPE trained on a recipe's own data, saved as a Hugging Face folder."""
+
+import json
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+
+VERSION = 1
+
+
+class Config(StageConfig):
+    """Which data it is trained on, and how many tokens it may have."""
+
+    data: tuple[str, ...] = Field(min_length=1)
+    vocabulary: int = Field(ge=300, le=262_144)
+
+    def inputs(self) -> dict[str, str]:
+        """The data sets it is trained on."""
+        return {f"data.{name}": name for name in self.data}
+
+
+def run(context: StageContext[Config]) -> Outcome:
+    """Train on all training rows, in the order of `data`."""
+    from posttrain.data.chat import ChatFormat
+    from posttrain.data.tokenizer import row_texts, train_tokenizer
+
+    rows = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal rows
+        for name in context.config.data:
+            with (context.inputs[f"data.{name}"].path / "train.jsonl").open() as lines:
+                for line in lines:
+                    rows += 1
+                    yield from row_texts(json.loads(line))
+
+    tokenizer = train_tokenizer(texts(), context.config.vocabulary)
+    ChatFormat.from_tokenizer(tokenizer)
+    tokenizer.save_pretrained(context.output)
+    context.report(Progress(rows, rows, phase="rows"))
+    return Outcome({"tokens": float(len(tokenizer))}, {"rows": rows})
