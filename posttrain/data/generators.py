@@ -1,0 +1,116 @@
+"""The data generators a recipe may name. Each has its parameters' model and makes splits of rows.
+
+Always holds: `make` is a pure function of seed and parameters; no row of `holdout`, by the rule
+the generator states, occurs in `train`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from posttrain.data import tiny
+from posttrain.quantities import Share
+
+Splits = Mapping[str, list[dict[str, Any]]]
+Length = Annotated[int, Field(ge=32, le=2**20)]
+
+
+class Rows(BaseModel):
+    """How many rows to train on, and how many to hold out for measuring."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: int = Field(ge=1)
+    holdout: int = Field(default=0, ge=0)
+
+
+class Documents(BaseModel):
+    """Size of a corpus: documents to train on, and running totals to hold out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: int = Field(ge=1)
+    holdout: int = Field(default=0, ge=0)
+
+
+class Dialogues(BaseModel):
+    """Size of a set of dialogues."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: int = Field(ge=1)
+
+
+class LongDocuments(Dialogues):
+    """Dialogues on long documents; each has one of these lengths, in tokens (about)."""
+
+    tokens: tuple[Length, ...] = Field(min_length=1)
+
+
+class Prompts(Rows):
+    """Prompts; `thinking` is the share of them with deliberation enabled."""
+
+    thinking: Share
+
+
+class Needles(BaseModel):
+    """Questions for measuring retrieval, all held out, evenly over `lengths` in tokens (about)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    holdout: int = Field(ge=1)
+    lengths: tuple[Length, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Generator:
+    """What a recipe may say to a generator, and how it makes `train` and `holdout` from that."""
+
+    parameters: type[BaseModel]
+    make: Callable[[int, Any], Splits]
+
+
+def _corpus(seed: int, asked: Documents) -> Splits:
+    return _splits(tiny.corpus(seed, asked.documents), tiny.chains(seed, asked.holdout))
+
+
+def _dialogues(seed: int, asked: Dialogues) -> Splits:
+    return _splits(tiny.dialogues(seed, asked.rows), [])
+
+
+def _long_documents(seed: int, asked: LongDocuments) -> Splits:
+    return _splits(tiny.long_documents(seed, asked.rows, asked.tokens), [])
+
+
+def _prompts(seed: int, asked: Prompts) -> Splits:
+    return _splits(
+        tiny.prompts(seed, asked.rows, asked.thinking),
+        tiny.prompts(seed, asked.holdout, asked.thinking, holdout=True),
+    )
+
+
+def _formulas(seed: int, asked: Prompts) -> Splits:
+    return _splits(
+        tiny.formulas(seed, asked.rows, asked.thinking),
+        tiny.formulas(seed, asked.holdout, asked.thinking, holdout=True),
+    )
+
+
+def _needles(seed: int, asked: Needles) -> Splits:
+    return _splits([], tiny.needles(seed, asked.holdout, asked.lengths))
+
+
+def _splits(train: list[dict[str, Any]], holdout: list[dict[str, Any]]) -> Splits:
+    return {name: rows for name, rows in (("train", train), ("holdout", holdout)) if rows}
+
+
+GENERATORS: Mapping[str, Generator] = {
+    "tiny.corpus": Generator(Documents, _corpus),
+    "tiny.dialogues": Generator(Dialogues, _dialogues),
+    "tiny.long_documents": Generator(LongDocuments, _long_documents),
+    "tiny.prompts": Generator(Prompts, _prompts),
+    "tiny.formulas": Generator(Prompts, _formulas),
+    "tiny.needles": Generator(Needles, _needles),
+}
