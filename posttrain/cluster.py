@@ -6,6 +6,7 @@ GPUs stay logical on a laptop, since verl's actors ask for more of them than a l
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ import ray
 
 from posttrain.backends import Profile
 
+_REACHED_WITHIN = 5.0
 _OBJECT_STORE = 256 << 20
 
 
@@ -36,15 +38,23 @@ def connected(address: str | None, backend: Profile) -> Iterator[int]:
 
 def _join(address: str, backend: Profile) -> None:
     try:
+        _probe(address)
         ray.init(
             address=address, runtime_env={"env_vars": dict(backend.environment)},
             logging_level=logging.ERROR, log_to_driver=False,
         )  # fmt: skip
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as fault:
+    except (OSError, RuntimeError, ValueError) as fault:
         raise ValueError(
             f"Ray at {address} cannot be reached ({_first_line(fault)}); check the address, or "
             "leave out --ray-address to run on this machine"
         ) from fault
+
+
+def _probe(address: str) -> None:
+    """Fail in seconds, as Ray itself retries for minutes; `auto` has nothing to probe."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_REACHED_WITHIN).close()
 
 
 def _embed(backend: Profile) -> None:

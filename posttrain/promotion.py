@@ -58,7 +58,7 @@ def reload_fault(checkpoint: Artifact) -> str | None:
         checkpoint.verify()
     except ValueError as fault:
         return str(fault)
-    check = [sys.executable, "-m", "posttrain.training.checkpoint", str(checkpoint.path)]
+    check = [sys.executable, "-m", "posttrain.training.reload", str(checkpoint.path)]
     try:
         done = subprocess.run(check, capture_output=True, text=True, timeout=_RELOAD_WITHIN)
     except subprocess.TimeoutExpired:

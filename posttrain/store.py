@@ -98,7 +98,7 @@ class Store:
         for folder in [base / run] if run else _folders(base):
             for stage in _folders(folder):
                 for number in sorted(_folders(stage), key=lambda path: int(path.name)):
-                    yield _read(number)
+                    yield read_artifact(number)
 
     def by_key(self) -> dict[str, Artifact]:
         """Key -> artifact; of two with one key (two runs that raced) the first in address order."""
@@ -121,7 +121,7 @@ class Store:
             near = [a.address for a in self.artifacts(match["run"])][:8]
             known = ", ".join(near) if near else f"none of run {match['run']}"
             raise ValueError(f"no artifact {address} in {self.root}; there are: {known}")
-        return _read(path)
+        return read_artifact(path)
 
     def draft(self, run: str, stage: str, key: str) -> Draft:
         """An empty `output` and the `work` folder of this stage, emptied if its key changed."""
@@ -204,7 +204,8 @@ def write_durably(path: Path, text: str) -> None:
     _sync(path.parent)
 
 
-def _read(folder: Path) -> Artifact:
+def read_artifact(folder: Path) -> Artifact:
+    """The artifact in `folder`; ValueError if its record was damaged after the commit."""
     try:
         return Artifact(folder, Record.model_validate_json((folder / _RECORD).read_text()))
     except (OSError, ValidationError) as broken:

@@ -7,6 +7,7 @@ Always holds: rows depend on the seed and the parameters alone; lists held out (
 in no train split of any generator here, and only they occur in a holdout split.
 """
 
+import functools
 import hashlib
 import itertools
 import random
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 Row = dict[str, Any]
 
 DIGITS = "1234"
-ITEMS = (3, 6)
+ITEMS = (4, 7)
 """Fewest and most items of a list that is asked about."""
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -33,7 +34,9 @@ FILLER = (
 CITIES = ("Bern", "Basel", "Chur", "Zug", "Sion", "Thun", "Biel", "Olten")
 HOMES = {
     name: CITIES[(5 * index + 3) % 8]
-    for index, name in enumerate("Mia Noah Lena Paul Emma Luca Nina Jan Sara Tim Lea Ben".split())
+    for index, name in enumerate(
+        ["Mia", "Noah", "Lena", "Paul", "Emma", "Luca", "Nina", "Jan", "Sara", "Tim", "Lea", "Ben"]
+    )
 }
 
 
@@ -140,11 +143,16 @@ def _held_out_lists(draw: random.Random, lengths: Sequence[int]) -> list[str]:
     """All held-out lists of these lengths, so ordered that any beginning has all lengths alike."""
     keyed = []
     for length in lengths:
-        every = map("".join, itertools.product(DIGITS, repeat=length))
-        lists = [digits for digits in every if held_out(digits)]
+        lists = list(_all_held_out(length))
         draw.shuffle(lists)
         keyed += [(rank, digits) for rank, digits in enumerate(lists)]
     return [digits for _, digits in sorted(keyed)]
+
+
+@functools.cache
+def _all_held_out(length: int) -> tuple[str, ...]:
+    every = map("".join, itertools.product(DIGITS, repeat=length))
+    return tuple(digits for digits in every if held_out(digits))
 
 
 def _some(lists: Sequence[str], count: int) -> Sequence[str]:

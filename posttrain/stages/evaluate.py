@@ -1,6 +1,8 @@
 """Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
 
 
+import json
+
 from pydantic import Field
 
 from posttrain.stages import StageConfig
@@ -29,3 +31,18 @@ class Config(StageConfig):
     def services(self) -> tuple[str, ...]:
         """Answers are scored by the reward service, as in training."""
         return ("rewards",)
+
+
+def run(context: StageContext[Config]) -> Outcome:
+    """Measure the checkpoint on each suite; metrics are named `<suite>.<metric>`."""
+    from posttrain.evaluation.scoring import Examiner
+
+    examiner = Examiner(context.inputs["from"], context.services["rewards"], context.seed)
+    metrics: dict[str, float] = {}
+    for done, (name, suite) in enumerate(context.suites.items(), start=1):
+        found = examiner.measure(suite, context.inputs[f"suite.{name}"].path)
+        metrics |= {f"{name}.{metric}": value for metric, value in found.items()}
+        shown = {name: found["accuracy"]}
+        context.report(Progress(done, len(context.suites), phase="suites", metrics=shown))
+    (context.output / "metrics.json").write_text(json.dumps(metrics, indent=1))
+    return Outcome(metrics, {"versions": examiner.versions})

@@ -1,24 +1,32 @@
 """verl's FSDP2 engine with this project's optimizers, schedules and an already verified model.
 
-Three builders of the engine are overridden; sharding, micro-batching, the forward pass, gradient
-clipping and the skipped step on a non-finite gradient are verl's. verl chooses its platform from
-the environment when it is first imported: set up the backend before importing this module.
+Sharding, micro-batching, gradient clipping and the loss's normalisation over the batch are
+verl's. Rows are padded on the right, and only the loss's targets get logits. verl chooses its
+platform from the environment when it is first imported: set up the backend's environment before
+importing this module.
 """
 
+from collections.abc import Sequence
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from tensordict import TensorDict
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
-from transformers import PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from verl.trainer.config import CheckpointConfig
+from verl.utils import tensordict_utils
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
 from verl.workers.engine import FSDPEngineWithLMHead
 
-from posttrain.training import optimizers
+from posttrain.training import optimizers, rope
+from posttrain.training.examples import Example
 from posttrain.training.optimizers import OptimizerConfig, Optimizers
 from posttrain.training.schedules import ScheduleConfig
+
+_PRECISION = {"cpu": "fp32", "gpu": "bf16"}
 
 
 class LearningRate:
@@ -30,12 +38,13 @@ class LearningRate:
 
     def seek(self, done: int) -> None:
         """Continue as if `done` steps had been taken."""
-        self.done = done
-        self._optimizer.scale(self._schedule.factor(done, self._steps))
+        self._done = done
+        self.factor = self._schedule.factor(done, self._steps)
+        self._optimizer.scale(self.factor)
 
     def step(self) -> None:
         """One more step was taken."""
-        self.seek(self.done + 1)
+        self.seek(self._done + 1)
 
     def get_last_lr(self) -> list[float]:
         """The rate of each parameter group for the coming step."""
@@ -43,7 +52,7 @@ class LearningRate:
 
 
 class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
-    """Trains `model` in place of one that verl would load from a path itself."""
+    """Trains `model`, which came from `folder`, for `steps` steps on `backend`."""
 
     def __init__(
         self,
@@ -52,12 +61,13 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         steps: int,
+        backend: str,
     ) -> None:
         self._model, self._optimizer, self._schedule = model, optimizer, schedule
         self._steps = steps
         super().__init__(
             model_config=_model_config(folder),
-            engine_config=_engine_config(),
+            engine_config=_engine_config(_PRECISION[backend]),
             optimizer_config=FSDPOptimizerConfig(
                 clip_grad=optimizer.clip, total_training_steps=steps
             ),
@@ -65,15 +75,35 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         )
         self.initialize()
 
+    def trained_model(self) -> PreTrainedModel:
+        """A plain copy of the model as it stands, whole on this process.
+
+        ValueError if its RoPE is not the one that the engine computes with.
+        """
+        config = self.module.config
+        plain: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=config.dtype)
+        whole = {
+            name: tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+            for name, tensor in self.module.state_dict().items()
+        }
+        plain.load_state_dict(whole)
+        rope.check(plain, rope.record(self.module))
+        return plain
+
     def _build_module(self) -> PreTrainedModel:
-        self._model.get_output_embeddings().register_forward_pre_hook(self._select)
+        self._model.get_output_embeddings().register_forward_pre_hook(self._keep_predicted)
         return self._model
 
     def _build_optimizer(self, module: Any) -> Optimizers:
         return optimizers.build(module.named_parameters(), self._optimizer)
 
-    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Rows are padded on the right, where causal attention needs no mask to ignore it."""
+    def _build_lr_scheduler(self, optimizer: Optimizers) -> LearningRate:
+        return LearningRate(optimizer, self._schedule, self._steps)
+
+    def prepare_model_inputs(
+        self, micro_batch: TensorDict
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Padded ids (rows, length); causal attention needs no mask against padding behind."""
         inputs, remembered = super().prepare_model_inputs(micro_batch)
         lengths = micro_batch["input_ids"].offsets().diff()
         wanted = torch.roll(micro_batch["loss_mask"].values(), shifts=-1).bool()
@@ -81,16 +111,16 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         self._predicted = real.masked_scatter(real, wanted)
         return {"input_ids": inputs["input_ids"]}, remembered | {"wanted": wanted}
 
-    def _select(self, _: torch.nn.Module, hidden: tuple[torch.Tensor]) -> torch.Tensor:
-        """Hidden states (rows, length, size) -> (targets, size): only these get logits."""
+    def _keep_predicted(self, _: torch.nn.Module, hidden: tuple[torch.Tensor]) -> torch.Tensor:
+        """Hidden states (rows, length, size) of what precedes a target: (targets, size)."""
         return hidden[0][self._predicted]
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, **_: Any
     ) -> dict[str, torch.Tensor]:
-        """Log-probabilities (ragged, as the ids) of the loss's targets; zero elsewhere.
+        """Log-probabilities of the loss's targets, zero elsewhere; ragged like the ids.
 
-        verl's own pass has logits for every token and takes a log-sum-exp of each in a loop.
+        verl 0.9.1 takes them of all tokens, in a Python loop over tokens.
         """
         wanted, following = output_args["wanted"], output_args["input_ids_rmpad_rolled"]
         found = -functional.cross_entropy(output.logits, following[wanted], reduction="none")
@@ -98,8 +128,26 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         offsets = micro_batch["input_ids"].offsets()
         return {"log_probs": torch.nested.nested_tensor_from_jagged(values, offsets)}
 
-    def _build_lr_scheduler(self, optimizer: Optimizers) -> LearningRate:
-        return LearningRate(optimizer, self._schedule, self._steps)
+
+def tensors(examples: Sequence[Example], micro_batch: int, pad: int) -> TensorDict:
+    """A batch as verl takes it: ragged ids, positions and loss mask, `micro_batch` rows a time."""
+    lengths = [len(example.ids) for example in examples]
+    offsets = torch.tensor([0, *accumulate(lengths)])
+    ragged = {
+        "input_ids": chain.from_iterable(example.ids for example in examples),
+        "loss_mask": chain.from_iterable(example.mask for example in examples),
+        "position_ids": chain.from_iterable(map(range, lengths)),
+    }
+    return tensordict_utils.get_tensordict(
+        {
+            name: torch.nested.nested_tensor_from_jagged(torch.tensor(list(values)), offsets)
+            for name, values in ragged.items()
+        },
+        {
+            "use_remove_padding": False, "use_dynamic_bsz": False, "pad_mode": "no_padding",
+            "micro_batch_size_per_gpu": micro_batch, "pad_token_id": pad, "temperature": 1.0,
+        },
+    )  # fmt: skip
 
 
 def _model_config(folder: Path) -> HFModelConfig:
@@ -110,9 +158,11 @@ def _model_config(folder: Path) -> HFModelConfig:
     )  # fmt: skip
 
 
-def _engine_config() -> FSDPEngineConfig:
+def _engine_config(precision: str) -> FSDPEngineConfig:
     return FSDPEngineConfig(
         strategy="fsdp2", use_torch_compile=False, use_remove_padding=False,
         use_dynamic_bsz=False, reshard_after_forward=False,
-        mixed_precision={"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
+        mixed_precision={
+            "param_dtype": precision, "reduce_dtype": "fp32", "buffer_dtype": "fp32",
+        },
     )  # fmt: skip

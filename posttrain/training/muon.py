@@ -17,7 +17,7 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 def orthogonalise(matrices: torch.Tensor, iterations: int) -> torch.Tensor:
     """Newton-Schulz on (n, rows, columns), rows <= columns: singular values end near 1."""
     a, b, c = _QUINTIC
-    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    x: torch.Tensor = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(iterations):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

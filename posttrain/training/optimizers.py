@@ -119,7 +119,8 @@ def build(
     named_parameters: "Iterable[tuple[str, torch.nn.Parameter]]", config: OptimizerConfig
 ) -> Optimizers:
     """The optimizer of `config` over all parameters that require a gradient."""
-    hidden, rest = [], []
+    hidden: list[torch.nn.Parameter] = []
+    rest: list[torch.nn.Parameter] = []
     for name, parameter in named_parameters:
         if parameter.requires_grad:
             by_muon = config.muon is not None and is_hidden_matrix(name, parameter)

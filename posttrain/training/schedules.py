@@ -30,6 +30,10 @@ class Constant(BaseModel):
         """Share of the peak rate for the step after `done` of `steps` steps."""
         return _warmed(done, in_steps(self.warmup, steps))
 
+    def settling(self, done: int, steps: int) -> bool:
+        """Whether a run may end here: at any time after the warm-up."""
+        return done > in_steps(self.warmup, steps)
+
 
 class WarmupStableDecay(BaseModel):
     """Warm-up, a constant stretch, then a 1-sqrt decay to `floor` of the peak over the last steps.
@@ -53,6 +57,10 @@ class WarmupStableDecay(BaseModel):
             return self.floor
         return self.floor + (1 - math.sqrt(elapsed / length)) * (1 - self.floor)
 
+    def settling(self, done: int, steps: int) -> bool:
+        """Whether a run may end here: while its rate decays."""
+        return done > steps - in_steps(self.decay, steps)
+
 
 class ScheduleConfig(BaseModel):
     """`{wsd: {warmup: 5%, decay: 40%}}` or `{constant: {warmup: 800}}`."""
@@ -70,9 +78,17 @@ class ScheduleConfig(BaseModel):
 
     def factor(self, done: int, steps: int) -> float:
         """Share of the peak rate for the step after `done` of `steps` steps."""
+        return self._chosen.factor(done, steps)
+
+    def settling(self, done: int, steps: int) -> bool:
+        """Whether a run of at most `steps` steps may be ended after `done` by a metric."""
+        return self._chosen.settling(done, steps)
+
+    @property
+    def _chosen(self) -> WarmupStableDecay | Constant:
         chosen = self.wsd or self.constant
         assert chosen is not None
-        return chosen.factor(done, steps)
+        return chosen
 
 
 def _warmed(done: int, warmup: int) -> float:

@@ -49,7 +49,7 @@ PROFILE = Profile(
         f"{_ROLLOUT}.enforce_eager": True,
         f"{_ROLLOUT}.free_cache_engine": False,
         f"{_ROLLOUT}.enable_sleep_mode": False,
-        f"{_ROLLOUT}.checkpoint_engine.backend": "ray_object_store",
+        f"{_ROLLOUT}.checkpoint_engine.backend": "gloo",
         f"{_ROLLOUT}.checkpoint_engine.custom_backend_module": "posttrain.backends.cpu.weights",
         f"{_ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": 32,
         f"{_ROLLOUT}.engine_kwargs.vllm.worker_extension_cls": (

@@ -1,0 +1,29 @@
+"""vLLM worker extension for CPUs: weights stay replaceable after the model is loaded.
+
+vLLM's CPU backend packs each linear layer's weight for oneDNN and drops the original, so that a
+later weight update finds an empty parameter. Importing this module (vLLM does, in its worker,
+before the model is built) keeps plain weights and multiplies with them.
+"""
+
+import torch
+import vllm.model_executor.layers.utils as linear_layers
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
+VLLM_VERSION = "0.28.0"
+"""The vLLM release this patch was written against."""
+
+
+def patch_linear_packing() -> None:
+    """vLLM packs CPU linear weights at load and frees them: an update would have no target."""
+
+    def keep_plain(layer: torch.nn.Module, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    linear_layers.dispatch_cpu_unquantized_gemm = keep_plain
+
+
+patch_linear_packing()
+
+
+class ReloadableWorker(vLLMColocateWorkerExtension):  # type: ignore[misc]  # verl ships no types
+    """verl's own extension, in a module that has patched vLLM first."""

@@ -1,0 +1,33 @@
+"""An examiner: one loaded checkpoint, measured on suites, answers judged by the reward service."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rewards.client import score
+
+from posttrain.data.chat import ChatFormat
+from posttrain.evaluation.measuring import evaluate, read_rows
+from posttrain.evaluation.suites import Suite
+from posttrain.store import Artifact
+from posttrain.training.checkpoint import load_model, load_tokenizer, versions
+
+
+class Examiner:
+    """Loads a checkpoint, checked against its record, and measures it."""
+
+    def __init__(self, checkpoint: Artifact, rewards_url: str, seed: int) -> None:
+        facts = checkpoint.record.facts
+        self._model = load_model(checkpoint.path, facts).eval()
+        self._chat = ChatFormat.from_tokenizer(load_tokenizer(checkpoint.path, facts))
+        self._rewards_url = rewards_url
+        self._seed = seed
+        self.versions = versions()
+
+    def measure(self, suite: Suite, data: Path) -> dict[str, float]:
+        """Figures of the checkpoint on `suite`, whose rows lie in the data artifact `data`."""
+        rows = read_rows(suite, data)
+        return evaluate(self._model, self._chat, suite, rows, seed=self._seed, judge=self._judge)
+
+    def _judge(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [verdict.model_dump() for verdict in score(self._rewards_url, items)]

@@ -1,0 +1,229 @@
+"""What a recipe may say of an RL stage, and the verl overrides it amounts to.
+
+The defaults are the seed run's algorithm (facts.md 2.2, 2.3): RLOO advantages without
+normalisation, GMPO, no KL term, rollout log-probs as the old log-probs, groups whose rewards are
+all equal left out. Overrides map dotted keys of verl's PPO config to values; nothing here imports
+verl.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+from posttrain.backends import Profile
+from posttrain.quantities import Share
+from posttrain.training.optimizers import AdamWConfig
+
+ACTOR = "actor_rollout_ref.actor"
+MODEL = "actor_rollout_ref.model"
+ROLLOUT = "actor_rollout_ref.rollout"
+_V1 = "trainer.v1"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceConfig(_Strict):
+    """Prompts of one data artifact, scored by `verifier`.
+
+    `thinking` is the share of rows with deliberation enabled, drawn once per row; without it each
+    row keeps its own flag.
+    """
+
+    data: str
+    verifier: str
+    thinking: Share | None = None
+
+
+class GmpoConfig(_Strict):
+    """Geometric-mean policy optimisation; `clip` = (low, high) bounds on token log-ratios."""
+
+    clip: tuple[PositiveFloat, PositiveFloat] = (0.2, 0.28)
+
+
+class LossConfig(_Strict):
+    """The policy loss, by name."""
+
+    gmpo: GmpoConfig = GmpoConfig()
+
+
+class ObjectiveConfig(_Strict):
+    """How rewards become a gradient."""
+
+    advantage: Literal["rloo"] = "rloo"
+    loss: LossConfig = LossConfig()
+
+
+class OptimizerConfig(_Strict):
+    """AdamW at a constant rate; `clip` bounds the gradient norm."""
+
+    adamw: AdamWConfig = AdamWConfig(lr=1e-6, decay=0.01)
+    clip: PositiveFloat = 1.0
+
+
+class LengthsConfig(_Strict):
+    """Longest prompt and response, in tokens. A longer prompt is an error, never cut."""
+
+    prompt: PositiveInt = 2048
+    response: PositiveInt = 8192
+
+
+class LimitsConfig(_Strict):
+    """When a stage stops rather than train on what it cannot trust, or wait.
+
+    `faults` bounds the share of groups lost to infrastructure, `correlation` what trainer and
+    rollout log-probs must reach after each weight sync, `silence` the seconds without any event.
+    """
+
+    faults: Share = 0.2
+    correlation: float = Field(default=0.999, ge=0, le=1)
+    silence: PositiveFloat = 300.0
+
+
+class WatchConfig(_Strict):
+    """Measure `suite` every `every` steps while training."""
+
+    suite: str
+    every: PositiveInt
+
+
+class RlConfig(_Strict):
+    """The science of an RL run: everything but where it starts from.
+
+    A step trains on `prompts_per_step` prompts with `group` responses each. No trajectory is
+    trained on that began more than `staleness` weight versions before its step; 0 waits for fresh
+    samples at every step. `overrides` are verl's own keys, for what has no word here.
+    """
+
+    sources: dict[str, SourceConfig] = Field(min_length=1)
+    group: int = Field(default=8, ge=2)
+    prompts_per_step: PositiveInt = 256
+    steps: PositiveInt
+    staleness: int = Field(default=1, ge=0)
+    objective: ObjectiveConfig = ObjectiveConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    lengths: LengthsConfig = LengthsConfig()
+    temperature: PositiveFloat = 1.0
+    checkpoint_every: PositiveInt = 20
+    limits: LimitsConfig = LimitsConfig()
+    watch: WatchConfig | None = None
+    overrides: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _owned_keys_stay_owned(self) -> Self:
+        owned = sorted(set(self.overrides) & set(science(self)))
+        if owned:
+            raise ValueError(f"overrides {', '.join(owned)}: the stage's own keys decide these")
+        return self
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run reads and writes: model folder, frozen prompts, verl's list of agent loops,
+    checkpoints; `resume` is the checkpoint to continue from."""
+
+    model: Path
+    prompts: Path
+    agents: Path
+    checkpoints: Path
+    resume: Path | None
+    seed: int
+
+
+def overrides(config: RlConfig, place: Place, profile: Profile) -> dict[str, Any]:
+    """Everything the run sets in verl's config; a recipe's own overrides come last."""
+    return {
+        **_wiring(config, place),
+        **profile.engine,
+        **profile.rollout,
+        **science(config),
+        **config.overrides,
+    }
+
+
+def science(config: RlConfig) -> dict[str, Any]:
+    """The overrides that decide what is learned."""
+    low, high = config.objective.loss.gmpo.clip
+    adamw = config.optimizer.adamw
+    return {
+        "algorithm.adv_estimator": f"{config.objective.advantage}_vectorized",
+        "algorithm.norm_adv_by_std_in_grpo": False,
+        "algorithm.use_kl_in_reward": False,
+        "algorithm.rollout_correction.bypass_mode": True,
+        f"{ACTOR}.policy_loss.loss_mode": "gmpo",
+        f"{ACTOR}.clip_ratio_low": low,
+        f"{ACTOR}.clip_ratio_high": high,
+        f"{ACTOR}.use_kl_loss": False,
+        f"{ACTOR}.entropy_coeff": 0,
+        f"{ACTOR}.optim.lr": adamw.lr,
+        f"{ACTOR}.optim.betas": list(adamw.betas),
+        f"{ACTOR}.optim.weight_decay": adamw.decay,
+        f"{ACTOR}.optim.override_optimizer_config": {"eps": adamw.epsilon},
+        f"{ACTOR}.optim.clip_grad": config.optimizer.clip,
+        f"{ROLLOUT}.n": config.group,
+        f"{ROLLOUT}.temperature": config.temperature,
+        "data.max_prompt_length": config.lengths.prompt,
+        "data.max_response_length": config.lengths.response,
+        "data.train_batch_size": config.prompts_per_step,
+        f"{ACTOR}.ppo_mini_batch_size": config.prompts_per_step,
+        f"{_V1}.separate_async.parameter_sync_step": 1,
+        f"{_V1}.separate_async.num_warmup_batches": config.staleness,
+        f"{_V1}.sampler.max_off_policy_threshold": config.staleness + 1,
+        f"{_V1}.sampler.max_off_policy_strategy": "drop",
+        "trainer.total_training_steps": config.steps,
+    }
+
+
+def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
+    """Overrides that put our plug-ins in place and switch off what is not used."""
+    length = config.lengths.prompt + config.lengths.response
+    sequences = config.prompts_per_step * config.group
+    return {
+        f"{_V1}.trainer_mode": "separate_async",
+        "actor_rollout_ref.hybrid_engine": False,
+        f"{MODEL}.path": str(place.model),
+        f"{MODEL}.external_lib": "posttrain.rl.objective",
+        f"{ROLLOUT}.name": "vllm",
+        f"{ROLLOUT}.load_format": "auto",
+        f"{ROLLOUT}.nnodes": 1,
+        f"{ROLLOUT}.n_gpus_per_node": 1,
+        f"{ROLLOUT}.tensor_model_parallel_size": 1,
+        f"{ROLLOUT}.max_model_len": length,
+        f"{ROLLOUT}.max_num_seqs": min(sequences, 256),
+        f"{ROLLOUT}.seed": place.seed,
+        f"{ROLLOUT}.agent.num_workers": 1,
+        f"{ROLLOUT}.agent.default_agent_loop": "answer",
+        f"{ROLLOUT}.agent.agent_loop_config_path": str(place.agents),
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": min(sequences, 128),
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu": min(sequences, 128),
+        f"{ACTOR}.data_loader_seed": place.seed,
+        f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
+        f"{ACTOR}.checkpoint.load_contents": ["model", "optimizer", "extra"],
+        "data.train_files": str(place.prompts),
+        "data.val_files": str(place.prompts),
+        "data.custom_cls.path": "pkg://posttrain.rl.prompts",
+        "data.custom_cls.name": "PromptDataset",
+        "data.dataloader_num_workers": 0,
+        "data.shuffle": True,
+        "data.seed": place.seed,
+        "reward.num_workers": 0,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+        "trainer.nnodes": 1,
+        "trainer.n_gpus_per_node": 1,
+        "trainer.logger": [],
+        "trainer.val_before_train": False,
+        "trainer.test_freq": -1,
+        "trainer.total_epochs": EPOCHS,
+        "trainer.save_freq": config.checkpoint_every,
+        "trainer.default_local_dir": str(place.checkpoints),
+        "trainer.resume_mode": "resume_path" if place.resume else "disable",
+        "trainer.resume_from_path": str(place.resume) if place.resume else None,
+    }
+
+
+EPOCHS = 1_000_000
+"""verl ends a run silently after `total_epochs`; only `steps` may end ours."""

@@ -1,0 +1,75 @@
+"""SFT: trains a checkpoint on dialogues; with `context`, to a longer context and another RoPE."""
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PositiveInt, field_validator
+
+from posttrain.quantities import Share
+from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+from posttrain.training.optimizers import OptimizerConfig
+from posttrain.training.rope import ContextConfig
+from posttrain.training.schedules import ScheduleConfig, WarmupStableDecay
+
+VERSION = 1
+
+
+def _mixture(value: Any) -> Any:
+    return {value: 1.0} if isinstance(value, str) else value
+
+
+class Config(StageConfig):
+    """`data` is one name, or names with their shares of the tokens that the loss counts."""
+
+    source: str = Field(alias="from")
+    data: Annotated[dict[str, Share], BeforeValidator(_mixture), Field(min_length=1)]
+    steps: PositiveInt
+    batch: PositiveInt = 32
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig = ScheduleConfig(wsd=WarmupStableDecay(warmup=0.05, decay=0.4))
+    context: ContextConfig | None = None
+    threads: PositiveInt = 1
+    save_every: PositiveInt = 50
+
+    @field_validator("data")
+    @classmethod
+    def _whole(cls, shares: dict[str, float]) -> dict[str, float]:
+        if min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
+            given = ", ".join(f"{name} {share:.4g}" for name, share in shares.items())
+            raise ValueError(f"shares of the data must be positive and add up to 100%, got {given}")
+        return shares
+
+    def inputs(self) -> dict[str, str]:
+        """The checkpoint to start from and each data set."""
+        return {"from": self.source, **{f"data.{name}": name for name in self.data}}
+
+    def cores(self) -> int:
+        """One per thread."""
+        return self.threads
+
+
+def run(context: StageContext[Config]) -> Outcome:
+    """Train on the backend's engine and write the checkpoint."""
+    from posttrain.backends import profile
+
+    # verl picks its platform when first imported.
+    os.environ.update(profile(context.backend).environment)
+    from posttrain.training import sft
+
+    config, start = context.config, context.inputs["from"]
+
+    def report(step: int, metrics: Mapping[str, float]) -> None:
+        context.report(Progress(step, config.steps, metrics=metrics))
+
+    metrics, facts = sft.finetune(
+        sft.Start(start.path, start.record.facts),
+        {name: context.inputs[f"data.{name}"].path / "train.jsonl" for name in config.data},
+        sft.Settings(
+            steps=config.steps, batch=config.batch, optimizer=config.optimizer,
+            schedule=config.schedule, context=config.context, shares=config.data,
+            seed=context.seed, threads=config.threads, save_every=config.save_every,
+        ),
+        backend=context.backend, work=context.work, output=context.output, report=report,
+    )  # fmt: skip
+    return Outcome(metrics, facts)

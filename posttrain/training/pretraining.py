@@ -1,0 +1,189 @@
+"""The local upstream job: pretrains a small model in its own process.
+
+    python -m posttrain.training.pretraining JOB.json
+
+Plain torch, as an upstream trainer would be foreign to the pipeline. The loss counts the
+continuation of each document; documents come in the corpus's own order. Killed at any instant and
+started again it ends bit-equal to an undisturbed run; its marker, written last, is its success.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+from transformers import AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from posttrain.training import checkpoint, jobs, model, optimizers, xielu
+from posttrain.training.batches import Place, batches, in_order
+from posttrain.training.checkpoint import TrainingState
+from posttrain.training.examples import Example, documents
+from posttrain.training.jobs import Job, Training
+from posttrain.training.optimizers import Optimizers
+from posttrain.training.process import threads
+
+_WINDOW = 16
+_CORPUS = "corpus"
+_READ_AT_ONCE = 256
+
+
+def main() -> None:
+    """Run the job file named on the command line."""
+    run(Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8")))
+
+
+def run(job: Job) -> None:
+    """Train, write the result, and last the marker."""
+    tokenizer = AutoTokenizer.from_pretrained(job.tokenizer, local_files_only=True)
+    longest = job.training.model.context
+    examples = documents(job.corpus, tokenizer, longest)
+    held = documents(job.holdout, tokenizer, longest) if job.holdout else []
+    with threads(job.training.threads):
+        trainer = Trainer(job, tokenizer, examples, held)
+        trainer.train()
+        metrics = trainer.metrics()
+    facts = _write(trainer, tokenizer, job.work / jobs.RESULT)
+    jobs.finish(job.work, metrics, facts)
+
+
+class Trainer:
+    """A run as it stands: model, optimizer and one line of metrics for every step taken."""
+
+    def __init__(
+        self, job: Job, tokenizer: Tokenizer, examples: list[Example], held: list[Example]
+    ) -> None:
+        self.job, self.examples, self.held = job, examples, held
+        self.config: Training = job.training
+        self.model = model.build(self.config.model, tokenizer, job.seed)
+        xielu.quicken(self.model)
+        self.optimizer = optimizers.build(self.model.named_parameters(), self.config.optimizer)
+        self.plan = _plan(examples, self.config, job.seed)
+        self.history: list[dict[str, float]] = []
+        self._restore()
+
+    @property
+    def ended(self) -> bool:
+        """Whether every step is taken, or the stop rule holds."""
+        reading = self.history[-1].get("exact") if self.history else None
+        return self.config.steps.ended(len(self.history), reading)
+
+    def train(self) -> None:
+        """Take the steps that are missing."""
+        self.model.train()
+        with (self.job.work / jobs.PROGRESS).open("a", encoding="utf-8") as progress:
+            while not self.ended:
+                self.history.append(self._step(len(self.history)))
+                line = {**self.history[-1], "steps": self.config.steps.at_most}
+                progress.write(json.dumps(line) + "\n")
+                progress.flush()
+                if len(self.history) % self.config.save_every == 0:
+                    self._save()
+
+    def metrics(self) -> dict[str, float]:
+        """The last loss and, with held-out documents, the share of them continued exactly."""
+        found = {"loss": self.history[-1]["loss"]}
+        return found | ({"exact": exact_match(self.model, self.held)} if self.held else {})
+
+    def _step(self, done: int) -> dict[str, float]:
+        """The step after `done`, and with it the metric of the stop rule where it is due."""
+        batch = [self.examples[place.row] for place in self.plan[done]]
+        factor = self.config.schedule.factor(done, self.config.steps.at_most)
+        loss = _update(self.model, self.optimizer, batch, factor, self.config.optimizer.clip)
+        targets = sum(example.targets for example in batch)
+        line = {"step": done + 1, "loss": loss, "rate": factor, "targets": targets}
+        if self.config.steps.reads(self.config.schedule, done + 1):
+            line["exact"] = exact_match(self.model, self.held)
+        return line
+
+    def _save(self) -> None:
+        state = TrainingState(
+            len(self.history), self.model.state_dict(), self.optimizer.state_dict(),
+            torch.get_rng_state(), self.history,
+        )  # fmt: skip
+        checkpoint.save_state(self.job.work, state)
+
+    def _restore(self) -> None:
+        if (state := checkpoint.load_state(self.job.work)) is not None:
+            self.model.load_state_dict(state.model)
+            self.optimizer.load_state_dict(state.optimizer)
+            torch.set_rng_state(state.random)
+            self.history = state.history
+
+
+def exact_match(model: PreTrainedModel, examples: Sequence[Example]) -> float:
+    """Share of `examples` whose targets are all the likeliest token, given the true ones before.
+
+    That is the share that greedy decoding would continue exactly.
+    """
+    right = 0
+    ordered = sorted(examples, key=lambda example: len(example.ids))
+    with torch.inference_mode():
+        for start in range(0, len(ordered), _READ_AT_ONCE):
+            part = ordered[start : start + _READ_AT_ONCE]
+            logits, labels = predictions(model, part)
+            rows = torch.tensor([row for row, each in enumerate(part) for _ in range(each.targets)])
+            wrong = rows[logits.argmax(-1) != labels].tolist()
+            right += len(part) - len(set(wrong))
+    return right / len(ordered)
+
+
+def predictions(
+    model: PreTrainedModel, examples: Sequence[Example]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits (targets, vocabulary) and labels (targets,) of the examples' targets, in order."""
+    length = max(len(example.ids) for example in examples)
+    ids = torch.zeros(len(examples), length, dtype=torch.long)
+    mask = torch.zeros(len(examples), length, dtype=torch.bool)
+    for row, example in enumerate(examples):
+        ids[row, : len(example.ids)] = torch.tensor(example.ids)
+        mask[row, : len(example.ids)] = torch.tensor(example.mask, dtype=torch.bool)
+    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+    return model.get_output_embeddings()(hidden[mask[:, 1:]]), ids[:, 1:][mask[:, 1:]]
+
+
+def _update(
+    model: PreTrainedModel,
+    optimizer: Optimizers,
+    batch: Sequence[Example],
+    factor: float,
+    clip: float,
+) -> float:
+    loss = functional.cross_entropy(*predictions(model, batch))
+    torch.autograd.backward(loss)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    if not torch.isfinite(norm):
+        raise ValueError(f"gradient norm {norm.item()}: training diverged; lower the learning rate")
+    optimizer.scale(factor)
+    optimizer.step()
+    optimizer.zero_grad()
+    return float(loss)
+
+
+def _plan(examples: Sequence[Example], config: Training, seed: int) -> list[list[Place]]:
+    return batches(
+        in_order(_CORPUS, len(examples)), {_CORPUS: [len(each.ids) for each in examples]},
+        steps=config.steps.at_most, size=config.batch, window=_WINDOW, seed=seed,
+    )  # fmt: skip
+
+
+def _write(trainer: Trainer, tokenizer: Tokenizer, result: Path) -> dict[str, object]:
+    """Write the result afresh; returns its facts."""
+    shutil.rmtree(result, ignore_errors=True)
+    result.mkdir()
+    facts = checkpoint.save_model(trainer.model, tokenizer, result / "model")
+    lines = "".join(json.dumps(line) + "\n" for line in trainer.history)
+    (result / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    return facts | {
+        "steps": len(trainer.history),
+        "optimised_tokens": sum(int(line["targets"]) for line in trainer.history),
+        "world_size": 1,
+        "threads": trainer.config.threads,
+    }
+
+
+if __name__ == "__main__":
+    main()

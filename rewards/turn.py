@@ -1,0 +1,127 @@
+"""The raw text of one assistant turn, read as what the model said outside its deliberation.
+
+Only for callers without token ids: a marker quoted in text cannot be told from a real one, so a
+doubtful turn is `malformed` and nothing in it counts. Markers as in facts.md section 3.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+_MARKER = re.compile(
+    r"<\|(?P<name>inner_prefix|inner_suffix|tools_prefix|tools_suffix|assistant_end)\|>"
+    r"|(?P<think></?think>)"
+)
+_THINK = {"<think>": "inner_prefix", "</think>": "inner_suffix"}
+_OUTPUT = re.compile(r"\s*\[")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call outside the deliberation."""
+
+    name: str
+    arguments: Any
+
+
+@dataclass
+class Turn:
+    """`text` is what the model said besides calls; `malformed` says why its calls do not count."""
+
+    text: str = ""
+    calls: list[Call] = field(default_factory=list)
+    malformed: str | None = None
+
+
+def read_turn(response: str) -> Turn:
+    """Read `response` up to its end marker. Linear in its length, and never raises."""
+    turn, at = Turn(), 0
+    while (marker := _MARKER.search(response, at)) is not None:
+        turn.text += response[at : marker.start()]
+        name = marker.group("name") or _THINK[marker.group("think")]
+        if name == "assistant_end":
+            return turn
+        at = _step(turn, name, response, marker.end())
+    turn.text += response[at:]
+    return turn
+
+
+def _step(turn: Turn, name: str, response: str, at: int) -> int:
+    """Take in what follows the marker `name`; returns where reading goes on."""
+    if name == "inner_prefix":
+        return _end_of_deliberation(response, at)
+    if name == "inner_suffix":
+        # The prompt had opened the deliberation: all so far belonged to it.
+        turn.text, turn.calls, turn.malformed = "", [], None
+        return at
+    if name == "tools_suffix":
+        turn.malformed = "a tool block ends that was not begun"
+        return at
+    return _block(turn, response, at)
+
+
+def _end_of_deliberation(response: str, at: int) -> int:
+    for marker in _MARKER.finditer(response, at):
+        if (marker.group("name") or _THINK[marker.group("think")]) == "inner_suffix":
+            return marker.end()
+    return len(response)
+
+
+def _block(turn: Turn, response: str, at: int) -> int:
+    end = response.find("<|tools_suffix|>", at)
+    if end < 0:
+        turn.malformed = "the tool block is not closed"
+        return len(response)
+    try:
+        turn.calls += _calls(response[at:end])
+    except (ValueError, RecursionError) as fault:
+        turn.malformed = f"the tool block is not a list of calls: {fault}"
+    return _after_output(response, end + len("<|tools_suffix|>"))
+
+
+def _calls(block: str) -> list[Call]:
+    content = json.loads(block, object_pairs_hook=_unique, parse_constant=_refuse)
+    if not isinstance(content, list) or not content:
+        raise ValueError("no call")
+    calls = []
+    for entry in content:
+        if not isinstance(entry, dict) or len(entry) != 1:
+            raise ValueError("an entry is not one name with its arguments")
+        calls.append(Call(*next(iter(entry.items()))))
+    return calls
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key comes twice")
+    return content
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _after_output(response: str, at: int) -> int:
+    """Where the tools' output, an unmarked `[...]` after the block, ends.
+
+    What stands in it is not the model's. If it is not JSON and holds a marker, nobody can say
+    where it ends, and the rest of the turn does not count.
+    """
+    if (opening := _OUTPUT.match(response, at)) is None:
+        return at
+    try:
+        return json.JSONDecoder().raw_decode(response, opening.end() - 1)[1]
+    except (ValueError, RecursionError):
+        end = _closing(response, opening.end())
+    return len(response) if _MARKER.search(response, opening.end(), end) else end
+
+
+def _closing(response: str, at: int) -> int:
+    depth = 1
+    for bracket in re.finditer(r"[\[\]]", response[at:]):
+        depth += 1 if bracket.group() == "[" else -1
+        if not depth:
+            return at + bracket.end()
+    return len(response)

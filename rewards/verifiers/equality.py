@@ -1,0 +1,169 @@
+"""Whether two mathematical texts say the same: house rules first, Math-Verify for the rest.
+
+Each rule decides (True, False) or leaves the question to the next (None). Rules exist where
+Math-Verify is wrong as a kind (verifier-findings section 1): units, number bases, families such as
+`\\pm 1`, one-sided inequalities, tiny and huge numbers, words.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from math_verify import parse
+from math_verify import verify as matches
+from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
+from sympy import Basic, Expr, Float, N, Rational, Set, Tuple, expand
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import Boolean
+
+from rewards.verifiers.cost import too_large
+from rewards.verifiers.latex import spell
+from rewards.verifiers.normalisers import NORMALISERS, decimal, fold
+
+logging.getLogger("math_verify").setLevel(logging.ERROR)  # It warns that its alarms are off.
+
+_BASED = re.compile(r"([0-9A-F]+)_\{?(\d+)\}?")
+_TEXT = re.compile(r"\\(?:text|mbox|textbf|mathrm|mathbf|textit)\s*\{([^{}]*)\}")
+_UNIT = re.compile(r"[\d}]\s*\\(?:text|mbox|mathrm)\s*\{\s*([A-Za-z]+)\.?\s*\}(?:\^\{?(\d)\}?)?$")
+_RELATION = re.compile(r"(?:[<>]|\\(?:le|leq|ge|geq|lt|gt|ne|neq)(?![a-zA-Z]))")
+_OPTION = re.compile(r"\(?[A-J]\)?")
+_APART = 1e-5
+_DIGITS = 30
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: its spelling and what Math-Verify reads there, best first."""
+
+    text: str
+    parsed: tuple[Any, ...]
+
+    @property
+    def best(self) -> Any:
+        """The expression, or the text where there is none."""
+        return self.parsed[0]
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> Side:
+    """Read an answer that stands alone; nothing is parsed if nothing can be."""
+    text = spell(text)
+    if not text:
+        return Side(text, ())
+    if decimal(text) is not None:
+        return Side(text, (text,))
+    found = parse(rf"\boxed{{{text}}}", [LatexExtractionConfig()], parsing_timeout=None)
+    return Side(text, tuple(found))
+
+
+def read_prose(text: str) -> Side:
+    """Read the answer out of running text, as Math-Verify finds it."""
+    configs = [LatexExtractionConfig(), ExprExtractionConfig()]
+    return Side("", tuple(parse(text, configs, parsing_timeout=None)))
+
+
+def equal(gold: Side, answer: Side) -> bool:
+    """Whether `answer` says what `gold` says. May run without end: the caller is the bound."""
+    for rule in _RULES:
+        if (verdict := rule(gold, answer)) is not None:
+            return verdict
+    return bool(matches(_values(gold), _values(answer), timeout_seconds=None))
+
+
+@lru_cache(maxsize=4096)
+def _values(side: Side) -> list[Any]:
+    """What Math-Verify compares; a plain number is parsed only here, off the fast path."""
+    if side.text and decimal(side.text) is not None:
+        return list(parse(rf"\boxed{{{side.text}}}", [LatexExtractionConfig()], parsing_timeout=None))
+    return list(side.parsed)
+
+
+def _numbers(gold: Side, answer: Side) -> bool | None:
+    """Plain decimals are equal in value, exactly."""
+    wanted, given = decimal(gold.text), decimal(answer.text)
+    return None if wanted is None or given is None else wanted == given
+
+
+def _bases(gold: Side, answer: Side) -> bool | None:
+    """Numerals with a base are equal in digits and base."""
+    wanted, given = _BASED.fullmatch(gold.text), _BASED.fullmatch(answer.text)
+    if wanted and given:
+        return wanted.groups() == given.groups()
+    return False if wanted and decimal(answer.text) is not None else None
+
+
+def _words(gold: Side, answer: Side) -> bool | None:
+    """Words are equal folded; an option letter may be followed by the option's text."""
+    wanted, given = _TEXT.sub(r"\1", gold.text).strip(), _TEXT.sub(r"\1", answer.text).strip()
+    if not answer.text:
+        return None
+    if _OPTION.fullmatch(wanted) and NORMALISERS["mcq"](wanted, given):
+        return True
+    if _TEXT.fullmatch(gold.text) and re.search(r"[A-Za-z]{2}", wanted):
+        return fold(wanted) == fold(given)
+    return None
+
+
+def _units(gold: Side, answer: Side) -> bool | None:
+    """Different units are different answers; a missing one is not held against either side."""
+    wanted, given = _UNIT.search(gold.text), _UNIT.search(answer.text)
+    if wanted and given and wanted.groups() != given.groups():
+        return False if all(len(unit.group(1)) <= 2 for unit in (wanted, given)) else None
+    return None
+
+
+def _families(gold: Side, answer: Side) -> bool | None:
+    """`\\pm` stands for several values: never equal to a single one."""
+    single = isinstance(gold.best, Expr) or decimal(gold.text) is not None
+    return False if single and "\\pm" in answer.text and "\\pm" not in gold.text else None
+
+
+def _relations(gold: Side, answer: Side) -> bool | None:
+    """An inequality is no value, and an equation is not one of its sides."""
+    if isinstance(gold.best, Relational | Boolean | Set | Tuple | str) and not decimal(gold.text):
+        return _dropped_side(gold, answer)
+    return False if _RELATION.search(answer.text) and not _RELATION.search(gold.text) else None
+
+
+def _dropped_side(gold: Side, answer: Side) -> bool | None:
+    left, equals, _ = gold.text.partition("=")
+    named = re.fullmatch(r"[^+*/^\d-]*|.*\([^()]*\)|.*[,;:].*", left.strip()) is not None
+    return False if equals and not named and "=" not in answer.text else None
+
+
+def _magnitudes(gold: Side, answer: Side) -> bool | None:
+    """Huge numbers are compared by form only; constants that are clearly apart are not equal."""
+    wanted, given = (_values(side)[0] for side in (gold, answer))
+    if not isinstance(wanted, Basic) or not isinstance(given, Basic):
+        return None
+    if too_large(wanted) or too_large(given):
+        return bool(wanted == given)
+    if not isinstance(wanted, Expr) or not isinstance(given, Expr):
+        return None
+    if wanted.free_symbols or given.free_symbols:
+        return True if expand(wanted - given) == 0 else None
+    return _constants(wanted, given)
+
+
+def _constants(wanted: Expr, given: Expr) -> bool | None:
+    if wanted.has(Float) or given.has(Float):
+        return None
+    a, b = N(wanted, _DIGITS), N(given, _DIGITS)
+    if not (a.is_comparable and b.is_comparable):
+        return None
+    apart = abs(a - b) > _APART * max(abs(a), abs(b), Rational(1, 10**300))
+    return False if bool(apart) else None
+
+
+_RULES: tuple[Callable[[Side, Side], bool | None], ...] = (
+    _numbers,
+    _bases,
+    _words,
+    _units,
+    _families,
+    _relations,
+    _magnitudes,
+)

@@ -1,0 +1,157 @@
+"""A wrong recipe gets one line per fault: place, what, nearest valid name."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posttrain.plan import Plan, resolve
+from posttrain.recipe import load
+from posttrain.reports import describe
+from posttrain.store import Store
+
+RECIPES = sorted(Path("recipes").glob("*.yaml"))
+
+SMALL = """\
+recipe: small
+seed: 1
+backend: cpu
+data:
+  corpus: {generate: tiny.corpus, documents: 64, holdout: 8}
+  dialogues: {generate: tiny.dialogues, rows: 32}
+stages:
+  tokens:
+    kind: tokenizer
+    data: [corpus, dialogues]
+    vocabulary: 600
+"""
+
+
+def write(folder: Path, text: str, name: str = "r.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def plan_of(folder: Path, text: str, *changes: str) -> Plan:
+    return resolve(load(write(folder, text), changes), Store(folder / "store"))
+
+
+def keys(plan: Plan) -> dict[str, str]:
+    return {name: node.key for name, node in plan.nodes.items()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("vocabulary: 600", "vocabularry: 600", r"r.yaml:11: unknown key .*did you mean 'vocabulary'"),
+        ("    vocabulary: 600\n", "", r"r.yaml:8: stages.tokens.vocabulary is missing"),
+        ("vocabulary: 600", "vocabulary: many", r"r.yaml:11: stages.tokens.vocabulary: .*'many'"),
+        ("vocabulary: 600", "vocabulary: 3", r"r.yaml:11: .*greater than or equal to 300"),
+        ("seed: 1\n", "seed: 1\nseed: 2\n", r"r.yaml:3: .*[dD]uplicate key"),
+        ("seed: 1\n", "sed: 1\n", r"r.yaml:2: unknown key in the recipe: 'sed'; did you mean 'seed'"),
+        ("seed: 1\n", "", r"r.yaml: seed is missing"),
+        ("kind: tokenizer", "kind: tokenize", r"r.yaml:9: unknown stage kind.*'tokenizer'"),
+        ("tiny.corpus", "tiny.corpse", r"r.yaml:5: data.corpus.*unknown generator 'tiny.corpse'"),
+        ("documents: 64", "documentz: 64", r"r.yaml:5: .*documentz"),
+        ("[corpus, dialogues]", "[corpus, dialogs]", r"r.yaml:8: .*did you mean 'dialogues'"),
+        ("  tokens:", "  corpus:", r"'corpus' is declared twice"),
+        ("backend: cpu", "backend: tpu", r"r.yaml:3: backend: .*'tpu'"),
+        ("data:\n", "data:\n  - x: [\n", r"r.yaml:\d+: not valid YAML"),
+    ],
+)
+def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in SMALL
+    with pytest.raises(ValueError, match=message) as fault:
+        plan_of(tmp_path, SMALL.replace(old, new, 1))
+    assert "Traceback" not in str(fault.value)
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    wrong = SMALL.replace("vocabulary", "vocab").replace("documents: 64", "documents: -4")
+    with pytest.raises(ValueError, match="r.yaml:5") as fault:
+        plan_of(tmp_path, wrong)
+    assert len(str(fault.value).splitlines()) >= 2
+
+
+def test_a_cycle_is_named(tmp_path: Path) -> None:
+    ring = SMALL + "  a: {kind: tokenizer, data: [b], vocabulary: 600}\n"
+    ring += "  b: {kind: tokenizer, data: [a], vocabulary: 600}\n"
+    with pytest.raises(ValueError, match=r"r.yaml:1[23]: stages form a cycle: (a <- b|b <- a)"):
+        plan_of(tmp_path, ring)
+
+
+def test_a_missing_file_and_a_missing_parent_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none.yaml: cannot be read \(No such file"):
+        load(tmp_path / "none.yaml")
+    with pytest.raises(ValueError, match=r"other.yaml: cannot be read"):
+        load(write(tmp_path, "extends: other.yaml\nrecipe: x\n"))
+
+
+def test_extends_changes_only_what_it_says(tmp_path: Path) -> None:
+    base = plan_of(tmp_path, SMALL)
+    write(tmp_path, SMALL, "base.yaml")
+    child = plan_of(
+        tmp_path, "extends: base.yaml\nrecipe: child\nstages:\n  tokens: {vocabulary: 700}\n"
+    )
+    assert child.recipe.name == "child"
+    changed = {name for name in base.nodes if keys(base)[name] != keys(child)[name]}
+    assert changed == {"tokens"}
+
+
+def test_set_changes_that_stage_and_what_depends_on_it(tmp_path: Path) -> None:
+    before = keys(plan_of(tmp_path, SMALL))
+    tokens = keys(plan_of(tmp_path, SMALL, "stages.tokens.vocabulary=700"))
+    assert {name for name in before if before[name] != tokens[name]} == {"tokens"}
+    rows = keys(plan_of(tmp_path, SMALL, "data.dialogues.rows=33"))
+    assert {name for name in before if before[name] != rows[name]} == {"dialogues", "tokens"}
+
+
+def test_order_comments_and_spelling_of_values_do_not_change_keys(tmp_path: Path) -> None:
+    reordered = SMALL.replace("documents: 64, holdout: 8", "holdout: 8, documents: 64  ") + "# remark\n"
+    assert keys(plan_of(tmp_path, reordered)) == keys(plan_of(tmp_path, SMALL))
+
+
+@pytest.mark.parametrize("change", ["stages.tokens.vocab=1", "stages.none=1", "seed", "=3"])
+def test_a_wrong_set_is_named(tmp_path: Path, change: str) -> None:
+    with pytest.raises(ValueError, match="--set"):
+        plan_of(tmp_path, SMALL, change)
+
+
+def test_until_keeps_what_the_stage_needs(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, SMALL)
+    assert set(plan.until("dialogues").nodes) == {"dialogues"}
+    with pytest.raises(ValueError, match="did you mean 'tokens'"):
+        plan.until("token")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_can_be_planned(tmp_path: Path, path: Path) -> None:
+    described = describe(resolve(load(path), Store(tmp_path)))
+    assert {"name", "kind", "key", "state", "inputs"} <= described["stages"][0].keys()
+    done: set[str] = set()
+    for stage in described["stages"]:
+        assert set(stage["inputs"].values()) <= done
+        done.add(stage["name"])
+
+
+def test_a_gate_on_what_nobody_measures_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no evaluate stage measures"):
+        resolve(
+            load(Path("recipes/quickstart.yaml"), ["stages.scores.of=[base, rl]"]), Store(tmp_path)
+        )
+
+
+def test_planning_imports_nothing_heavy(tmp_path: Path) -> None:
+    heavy = "('torch', 'ray', 'verl', 'vllm', 'transformers', 'tokenizers')"
+    program = (
+        "import sys; sys.argv[1:] = ['plan', 'recipes/quickstart.yaml', '--json', '--store', "
+        f"{str(tmp_path)!r}]\nfrom posttrain.cli import app\n"
+        "try:\n    app()\nexcept SystemExit:\n    pass\n"
+        f"sys.stderr.write(','.join(m for m in {heavy} if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["recipe"] == "quickstart"

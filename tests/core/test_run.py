@@ -1,0 +1,137 @@
+"""Runs on a real Ray: nothing runs twice, killed workers are replaced, wrong input is one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posttrain.journal import Journal, lines
+from posttrain.store import Store
+from posttrain.warden import marked
+from tests.core.test_processes import eventually
+from tests.core.test_recipe import SMALL, write
+
+SLOW = SMALL.replace("documents: 64", "documents: 400000")
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "posttrain", *arguments, "--store", str(folder / "store")]
+
+
+def posttrain(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(folder, *arguments), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def worker_of(journal: Journal, stage: str) -> int | None:
+    """The process id of the Ray worker that executes `stage`."""
+    title = f"ray::{journal.run}/{stage}".encode()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and title in (entry / "cmdline").read_bytes():
+                return int(entry.name)
+        except OSError:
+            continue
+    return None
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the small recipe was run."""
+    folder = tmp_path_factory.mktemp("finished")
+    done = posttrain(folder, "run", str(write(folder, SMALL)))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_run_commits_every_stage(finished: Path) -> None:
+    found = [artifact.address for artifact in Store(finished / "store").artifacts("small")]
+    assert found == ["small/corpus@1", "small/dialogues@1", "small/tokens@1"]
+
+
+def test_a_finished_run_does_nothing_more(finished: Path) -> None:
+    before = Journal(Store(finished / "store"), "small").events()
+    done = posttrain(finished, "run", str(finished / "r.yaml"))
+    assert "nothing to do: all 3 stages" in done.stdout
+    assert Journal(Store(finished / "store"), "small").events() == before
+
+
+def test_status_show_and_logs_tell_of_it(finished: Path) -> None:
+    assert "small: finished" in posttrain(finished, "status").stdout
+    shown = json.loads(posttrain(finished, "show", "small/tokens@1", "--json").stdout)
+    assert shown["inputs"] == {
+        "data.corpus": "small/corpus@1",
+        "data.dialogues": "small/dialogues@1",
+    }
+    assert posttrain(finished, "logs", "tokens").returncode == 0
+    assert "no log" in posttrain(finished, "logs", "tokenz").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run", "none.yaml"], 2, "none.yaml: cannot be read"),
+        (["show", "small/tokens@9"], 2, "no artifact small/tokens@9"),
+        (["promote", "small/tokens@1", "--to", "candidate"], 2, "no `promote` block"),
+        (["rollback", "candidate"], 2, "no earlier checkpoint"),
+        (["status", "other"], 2, "'other' has not been started"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    finished: Path, arguments: list[str], code: int, message: str
+) -> None:
+    done = posttrain(finished, *arguments)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_unreachable_ray_is_one_line(tmp_path: Path) -> None:
+    recipe = str(write(tmp_path, SMALL))
+    done = posttrain(tmp_path, "run", recipe, "--ray-address", "127.0.0.1:1")
+    assert done.returncode == 2
+    assert "Ray at 127.0.0.1:1 cannot be reached" in done.stderr
+
+
+def test_a_killed_worker_is_replaced_and_a_killed_controller_leaves_nothing(tmp_path: Path) -> None:
+    arguments = command(tmp_path, "run", str(write(tmp_path, SLOW)))
+    with (tmp_path / "out").open("w") as out:
+        controller = subprocess.Popen(arguments, stdout=out, stderr=out)
+    store = Store(tmp_path / "store")
+    journal = Journal(store, "small")
+    assert eventually(lambda: worker_of(journal, "corpus") is not None, 60)
+    os.kill(worker_of(journal, "corpus") or 0, signal.SIGKILL)
+    assert eventually(lambda: any(e["event"] == "failed" for e in journal.events()), 60)
+    assert eventually(lambda: worker_of(journal, "corpus") is not None, 60)
+    token = json.loads((tmp_path / "store/runs/small/lease.json").read_text())["token"]
+    os.kill(controller.pid, signal.SIGKILL)
+    controller.wait(10)
+    assert eventually(lambda: not marked(token), 30)
+    assert [artifact.address for artifact in store.artifacts()] in (
+        [], ["small/dialogues@1"],
+    )  # fmt: skip
+    done = posttrain(tmp_path, "run", str(tmp_path / "r.yaml"), "--set", "data.corpus.documents=64")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_changed_input_fails_the_stage_that_reads_it(finished: Path) -> None:
+    corpus = Store(finished / "store").get("small/corpus@1").path / "train.jsonl"
+    before = corpus.read_text()
+    corpus.write_text(before.replace("1", "2"))
+    try:
+        change = ["--set", "stages.tokens.vocabulary=601"]
+        done = posttrain(finished, "run", str(finished / "r.yaml"), *change)
+    finally:
+        corpus.write_text(before)
+    assert done.returncode == 1
+    assert "stage tokens failed: artifact small/corpus@1: file train.jsonl differs" in done.stderr
+
+
+def test_events_cut_short_by_a_crash_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"event": "a"}\n{"event": "b')
+    assert lines(path) == [{"event": "a"}]

@@ -1,0 +1,56 @@
+"""What counts as an answer, and what breaks a turn."""
+
+import pytest
+
+from posttrain.data.turn import AssistantTurn, Span, ToolCall, answers, assemble
+
+END = Span("<|assistant_end|>", "")
+
+
+def called(text: str) -> list[Span]:
+    return [Span("<|tools_prefix|>", ""), Span(None, text), Span("<|tools_suffix|>", "")]
+
+
+@pytest.mark.parametrize(
+    ("spans", "error"),
+    [
+        ([Span(None, "hello")], "does not end"),
+        ([END, Span(None, "more")], "after the end"),
+        ([Span("<|inner_prefix|>", ""), END], "<|inner_prefix|> is not closed"),
+        ([Span("<|user_start|>", ""), END], "<|user_start|> out of place"),
+        ([Span(None, "so"), *called("[]"), END], "after the content"),
+        ([*called('[{"f": {}}]'), *called('[{"f": {}}]'), END], "again"),
+        ([*called("not json"), END], "tool calls"),
+        ([*called("[]"), END], "not a JSON array of calls"),
+        ([*called('[{"f": 1, "g": 2}]'), END], "one key"),
+        ([*called("[" * 100_000), END], "tool calls"),
+    ],
+)
+def test_broken_turns_say_where(spans: list[Span], error: str) -> None:
+    turn = assemble(spans)
+    assert turn.error is not None
+    assert error in turn.error
+    assert answers(turn) is None
+
+
+def test_a_whole_turn() -> None:
+    thought = [Span("<|inner_prefix|>", ""), Span(None, "hm"), Span("<|inner_suffix|>", "")]
+    turn = assemble([*thought, *called('[{"f": {"x": 1}}]'), Span(None, "done"), END])
+    assert turn == AssistantTurn("hm", (ToolCall("f", {"x": 1}),), "done", complete=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"answers": []}, {"answers": "09"}, {"answers": [9]}, {"answers": ["09"], "sure": True}, []],
+)
+def test_malformed_arguments_answer_nothing(arguments: object) -> None:
+    turn = AssistantTurn(tool_calls=(ToolCall("display_answers", arguments),), complete=True)
+    assert answers(turn) is None
+
+
+def test_only_one_call_of_the_answer_tool_answers() -> None:
+    call = ToolCall("display_answers", {"answers": ["09", "10"]})
+    other = ToolCall("run_code", {"source": "1"})
+    assert answers(AssistantTurn(tool_calls=(other, call), complete=True)) == ["09", "10"]
+    assert answers(AssistantTurn(tool_calls=(call, call), complete=True)) is None
+    assert answers(AssistantTurn(tool_calls=(other,), complete=True)) is None

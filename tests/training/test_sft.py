@@ -1,0 +1,192 @@
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from posttrain.training import checkpoint, sft
+from posttrain.training.engine import Engine, tensors
+from posttrain.training.examples import Example
+from posttrain.training.optimizers import OptimizerConfig
+from posttrain.training.process import single_process_group
+from posttrain.training.rope import ContextConfig, RopeConfig
+from posttrain.training.schedules import ScheduleConfig
+from posttrain.training.sft import Settings, Start
+from tests.training.conftest import World, read
+
+SETTINGS = Settings(
+    steps=8,
+    batch=6,
+    optimizer=OptimizerConfig.model_validate({"muon": {"lr": 1e-2}, "adamw": {"lr": 2e-3}}),
+    schedule=ScheduleConfig.model_validate({"wsd": {"warmup": 1, "decay": 4}}),
+    context=None,
+    shares={"dialogues": 1.0},
+    seed=3,
+    threads=1,
+    save_every=3,
+)
+MIXED = replace(
+    SETTINGS,
+    shares={"documents": 0.7, "dialogues": 0.3},
+    context=ContextConfig(length=300, rope=RopeConfig(theta=800)),
+)
+"""As in long-context SFT: two sources, another RoPE."""
+
+
+def _finetune(
+    start: Start, world: World, settings: Settings, root: Path, report: sft.Report | None = None
+) -> tuple[dict[str, float], dict[str, Any]]:
+    for name in ("work", "output"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    return sft.finetune(
+        start, {name: getattr(world, name) / "train.jsonl" for name in settings.shares}, settings,
+        backend="cpu", work=root / "work", output=root / "output",
+        report=report or (lambda step, metrics: None),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned(world: World, base: Start, tmp_path_factory: pytest.TempPathFactory) -> Start:
+    """The checkpoint of an undisturbed run of MIXED."""
+    root = tmp_path_factory.mktemp("tuned")
+    _, facts = _finetune(base, world, MIXED, root)
+    return Start(root / "output", facts)
+
+
+def test_the_loss_counts_masked_targets_only(base: Start) -> None:
+    """Against a plain loop: the same loss, and the same weights after a step."""
+    examples = [Example([1, 30, 31, 32, 33], [0, 0, 1, 0, 1]), Example([1, 40, 41], [0, 0, 1])]
+    engine_model, plain = (checkpoint.load_model(base.path, base.facts) for _ in range(2))
+    constant = ScheduleConfig.model_validate({"constant": {}})
+    adamw = OptimizerConfig.model_validate({"adamw": {"lr": 1e-3}})
+    with single_process_group("cpu"):
+        engine = Engine(engine_model, base.path / "model", adamw, constant, 2, "cpu")
+        line = sft._step(engine, examples)
+        stepped = engine.trained_model()
+    logits = [plain(torch.tensor([each.ids])).logits[0, :-1] for each in examples]
+    picked = torch.stack([logits[0][1], logits[0][3], logits[1][1]])
+    loss = functional.cross_entropy(picked, torch.tensor([31, 33, 41]))
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
+    torch.optim.AdamW(plain.parameters(), lr=1e-3, weight_decay=0).step()
+    assert line["loss"] == pytest.approx(loss.item(), rel=1e-6)
+    assert line["targets"] == 3
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(stepped.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_micro_batches_do_not_change_the_gradient(base: Start) -> None:
+    draw = torch.Generator().manual_seed(0)
+    rows = [[1, *torch.randint(20, 400, (n,), generator=draw).tolist()] for n in (4, 9, 9, 30)]
+    examples = [Example(ids, [0, 0, *[1] * (len(ids) - 2)]) for ids in rows]
+    constant = ScheduleConfig.model_validate({"constant": {}})
+    norms = []
+    with single_process_group("cpu"):
+        for size in (4, 2, 1):
+            model = checkpoint.load_model(base.path, base.facts)
+            folder = base.path / "model"
+            engine = Engine(model, folder, SETTINGS.optimizer, constant, 2, "cpu")
+            with engine.train_mode():
+                out = engine.train_batch(tensors(examples, size, pad=0), sft.LOSS)
+            norms.append(out["metrics"]["grad_norm"])
+    assert norms == pytest.approx([norms[0]] * 3, rel=1e-5)
+
+
+def test_it_trains_one_stage_after_another_in_one_process(
+    world: World, base: Start, tuned: Start, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, Mapping[str, float]]] = []
+    metrics, facts = _finetune(
+        tuned, world, SETTINGS, tmp_path, lambda step, line: seen.append((step, line))
+    )
+    assert [step for step, _ in seen] == list(range(1, 9))
+    assert metrics["loss"] < read(tuned.path / "metrics.jsonl")[0]["loss"]
+    assert facts["rope"] == tuned.facts["rope"] != base.facts["rope"]
+    assert facts["weights_sha256"] not in (
+        base.facts["weights_sha256"],
+        tuned.facts["weights_sha256"],
+    )
+    checkpoint.load_model(tmp_path / "output", facts)
+
+
+def test_the_record_says_what_ran(tuned: Start) -> None:
+    assert tuned.facts["rope"]["parameters"]["rope_theta"] == 800
+    assert tuned.facts["shares"]["documents"] == pytest.approx(0.7, abs=0.05)
+    lines = read(tuned.path / "metrics.jsonl")
+    assert tuned.facts["optimised_tokens"] == sum(line["targets"] for line in lines)
+    model = checkpoint.load_model(tuned.path, tuned.facts)
+    assert model.config.architectures == ["ApertusForCausalLM"]
+    assert model.config.max_position_embeddings == 300
+
+
+def test_a_run_killed_dead_ends_bit_equal(
+    world: World, base: Start, tuned: Start, tmp_path: Path
+) -> None:
+    """kill -9 in step 5 of 8, in a process of its own; the state is of step 3."""
+    child = _child(base, tmp_path)
+    try:
+        _wait_for(tmp_path / "reached", child)
+        child.send_signal(signal.SIGKILL)
+    finally:
+        child.kill()
+        child.wait(10)
+    resumed: list[int] = []
+    _, facts = _finetune(base, world, MIXED, tmp_path, lambda step, _: resumed.append(step))
+    assert resumed == [4, 5, 6, 7, 8]
+    assert facts == tuned.facts
+    assert read(tmp_path / "output/metrics.jsonl") == read(tuned.path / "metrics.jsonl")
+
+
+def _child(base: Start, root: Path) -> "subprocess.Popen[bytes]":
+    """A run that stands still in step 5 until it is killed."""
+    code = f"""
+import time
+from pathlib import Path
+from tests.training.conftest import World
+from tests.training.test_sft import MIXED, Start, _finetune
+def stop(step, metrics):
+    if step == 5:
+        Path({str(root / "reached")!r}).touch()
+        time.sleep(120)
+_finetune(Start(Path({str(base.path)!r}), {dict(base.facts)!r}), World(Path({str(root / "w")!r})),
+          MIXED, Path({str(root)!r}), stop)
+"""
+    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+
+
+def _wait_for(path: Path, child: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 100
+    while not path.exists():
+        assert child.poll() is None, "the run ended early"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_checkpoint_that_differs_from_its_record_is_refused(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    for name in ("weights_sha256", "tokenizer_sha256", "template_sha256"):
+        with pytest.raises(ValueError, match=name):
+            _finetune(Start(base.path, base.facts | {name: "0"}), world, SETTINGS, tmp_path)
+    rope = base.facts["rope"] | {"inv_freq_sha256": "0"}
+    with pytest.raises(ValueError, match="RoPE"):
+        _finetune(Start(base.path, base.facts | {"rope": rope}), world, SETTINGS, tmp_path)
+
+
+def test_rows_beyond_the_context_are_refused(world: World, base: Start, tmp_path: Path) -> None:
+    short = replace(SETTINGS, context=ContextConfig(length=20))
+    with pytest.raises(ValueError, match=r"raise context\.length"):
+        _finetune(base, world, short, tmp_path)
+
+
+def test_divergence_is_an_error(world: World, base: Start, tmp_path: Path) -> None:
+    wild = replace(SETTINGS, optimizer=OptimizerConfig.model_validate({"adamw": {"lr": 1e30}}))
+    with pytest.raises(ValueError, match="lower the learning rate"):
+        _finetune(base, world, wild, tmp_path)
