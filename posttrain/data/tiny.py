@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 
-DIGITS = "1234"
+DIGITS = "123456"
 ITEMS = (4, 7)
 """Fewest and most items of a list that is asked about."""
 
@@ -32,12 +32,8 @@ FILLER = (
     " The train is often late.", " Then the rain came down.",
 )  # fmt: skip
 CITIES = ("Bern", "Basel", "Chur", "Zug", "Sion", "Thun", "Biel", "Olten")
-HOMES = {
-    name: CITIES[(5 * index + 3) % 8]
-    for index, name in enumerate(
-        ["Mia", "Noah", "Lena", "Paul", "Emma", "Luca", "Nina", "Jan", "Sara", "Tim", "Lea", "Ben"]
-    )
-}
+NAMES = ("Mia", "Noah", "Lena", "Paul", "Emma", "Luca", "Nina", "Jan", "Sara", "Tim", "Lea", "Ben")
+HOMES = {name: CITIES[(5 * index + 3) % len(CITIES)] for index, name in enumerate(NAMES)}
 
 
 class Question(NamedTuple):

@@ -5,7 +5,7 @@ import json
 
 from pydantic import Field
 
-from posttrain.stages import StageConfig
+from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
 VERSION = 1
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
+from posttrain.evaluation.suites import Continuation
 from posttrain.launchers import Job as Process
 from posttrain.launchers import launcher
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
@@ -64,13 +65,14 @@ class Config(StageConfig):
 
 def run(context: StageContext[Config]) -> Outcome:
     """Submit or adopt the job, follow it to its end, and take its result over."""
-    if (marker := jobs.finished(context.work)) is None:
-        process = _start(context)
-        try:
-            _follow(process, context)
-        finally:
-            process.cancel()
-        marker = jobs.finished(context.work)
+    marker = jobs.finished(context.work)
+    for begin in (_adopt, _submit):
+        if marker is None and (process := begin(context)) is not None:
+            try:
+                _follow(process, context)
+            finally:
+                process.cancel()
+            marker = jobs.finished(context.work)
     if marker is None:
         raise RuntimeError(
             f"the pretraining job of {context.name} ended without a valid marker; the end of its "
@@ -81,32 +83,50 @@ def run(context: StageContext[Config]) -> Outcome:
     return Outcome(marker.metrics, marker.facts)
 
 
-def _start(context: StageContext[Config]) -> Process:
-    """The job that runs already, or a new one; either continues from the training state."""
-    launch = launcher(context.config.launcher)
-    if (running := launch.adopt(context.work)) is not None:
-        return running
+def _adopt(context: StageContext[Config]) -> Process | None:
+    """The job that an earlier stage process left running, if any."""
+    return launcher(context.config.launcher).adopt(context.work)
+
+
+def _submit(context: StageContext[Config]) -> Process:
+    """A new job; it continues from the training state that an earlier one left."""
     path = context.work / "pretraining.json"
     write_durably(path, _job(context).model_dump_json(indent=1))
     command = [sys.executable, "-m", "posttrain.training.pretraining", str(path)]
-    return launch.submit(command, context.work, context.work / "log")
+    submit = launcher(context.config.launcher).submit
+    return submit(command, context.work, context.work / "log")
 
 
 def _job(context: StageContext[Config]) -> jobs.Job:
     config = context.config
-    data = context.inputs[f"data.{config.data}"].path
     fields = {name: getattr(config, name) for name in jobs.Training.model_fields}
     return jobs.Job(
         training=jobs.Training(**fields), seed=context.seed,
-        tokenizer=context.inputs["tokenizer"].path, corpus=data / "train.jsonl",
-        holdout=data / "holdout.jsonl" if config.steps.until else None, work=context.work,
+        tokenizer=context.inputs["tokenizer"].path,
+        corpus=context.inputs[f"data.{config.data}"].path / "train.jsonl",
+        measure=_measure(context), work=context.work,
     )  # fmt: skip
+
+
+def _measure(context: StageContext[Config]) -> jobs.Measure | None:
+    """What the stop rule reads; ValueError if its suite is not one of continuations."""
+    if (until := context.config.steps.until) is None:
+        return None
+    suite = context.suites[until.suite]
+    if not isinstance(suite, Continuation):
+        raise ValueError(
+            f"{context.name} stops by suite {until.suite} of kind {suite.kind}; a base model can "
+            "be measured on a continuation suite only"
+        )
+    return jobs.Measure(suite=suite, data=context.inputs[f"suite.{until.suite}"].path)
 
 
 def _follow(process: Process, context: StageContext[Config]) -> None:
     """Relay progress until the job ends; RuntimeError if it falls silent."""
     path, position, heard = context.work / jobs.PROGRESS, 0, time.monotonic()
-    while process.running():
+    running = True
+    while running:
+        running = process.running()  # Asked before reading, so that the last lines are relayed.
         position, lines = _lines_after(path, position)
         if lines:
             _relay(lines[-1], context)
@@ -116,7 +136,7 @@ def _follow(process: Process, context: StageContext[Config]) -> None:
                 f"the pretraining job of {context.name} showed no progress for "
                 f"{context.config.silence:g} s and was cancelled; its log is {path.parent / 'log'}"
             )
-        time.sleep(_POLL)
+        time.sleep(_POLL if running else 0)
 
 
 def _relay(line: str, context: StageContext[Config]) -> None:

@@ -27,10 +27,10 @@ def shuffled(
     `targets[source][index]` is an example's number of loss targets. The source furthest below
     its share gives the next example; within a source, each epoch is a new permutation.
     """
-    given = dict.fromkeys(shares, 0)
+    given = dict.fromkeys(sorted(shares), 0)
     epochs = {name: _epochs(len(targets[name]), f"{seed}/{name}") for name in shares}
     while True:
-        name = min(shares, key=lambda each: given[each] / shares[each])
+        name = min(given, key=lambda each: given[each] / shares[each])
         index = next(epochs[name])
         given[name] += targets[name][index]
         yield Place(name, index)

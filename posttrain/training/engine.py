@@ -21,8 +21,8 @@ from verl.utils import tensordict_utils
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
 from verl.workers.engine import FSDPEngineWithLMHead
 
+from posttrain.data.chat import Rendered
 from posttrain.training import optimizers, rope
-from posttrain.training.examples import Example
 from posttrain.training.optimizers import OptimizerConfig, Optimizers
 from posttrain.training.schedules import ScheduleConfig
 
@@ -129,7 +129,7 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         return {"log_probs": torch.nested.nested_tensor_from_jagged(values, offsets)}
 
 
-def tensors(examples: Sequence[Example], micro_batch: int, pad: int) -> TensorDict:
+def tensors(examples: Sequence[Rendered], micro_batch: int, pad: int) -> TensorDict:
     """A batch as verl takes it: ragged ids, positions and loss mask, `micro_batch` rows a time."""
     lengths = [len(example.ids) for example in examples]
     offsets = torch.tensor([0, *accumulate(lengths)])

@@ -5,58 +5,40 @@ without crossing from one example into the next.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from posttrain.data.chat import BOS, EOS, ChatFormat, Conversation
+from posttrain.data.chat import ChatFormat, Rendered
+from posttrain.data.documents import render_document
 
 
-@dataclass(frozen=True)
-class Example:
-    """Token ids, and for each 1 where it is a target of the loss and 0 elsewhere."""
-
-    ids: list[int]
-    mask: list[int]
-
-    @property
-    def targets(self) -> int:
-        """How many tokens the loss counts."""
-        return sum(self.mask)
-
-
-def dialogues(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Example]:
+def dialogues(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Rendered]:
     """Every dialogue row of `path`; ValueError names a row without targets or too long."""
     chat = ChatFormat.from_tokenizer(tokenizer)
-    rendered = (chat.render(cast(Conversation, row)) for row in _rows(path))
-    return _checked(path, (Example(each.ids, each.mask) for each in rendered), longest)
+    return _checked(path, (chat.render(row) for row in _rows(path)), longest)
 
 
-def documents(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Example]:
-    """Every corpus row of `path`: BOS, prompt, continuation, EOS; targets from the third on."""
-    control = ChatFormat.from_tokenizer(tokenizer).control
-    made = (_document(row, tokenizer, control) for row in _rows(path))
-    return _checked(path, made, longest)
+def documents(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Rendered]:
+    """Every corpus row of `path`; ValueError names a row that is too long."""
+    chat = ChatFormat.from_tokenizer(tokenizer)
+    return _checked(path, (render_document(chat, row) for row in _rows(path)), longest)
 
 
-def _document(
-    row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, control: Mapping[str, int]
-) -> Example:
-    prompt = [control[BOS], *tokenizer.encode(row["prompt"], add_special_tokens=False)]
-    answer = [*tokenizer.encode(row["continuation"], add_special_tokens=False), control[EOS]]
-    return Example(prompt + answer, [0] * len(prompt) + [1] * len(answer))
+def targets(example: Rendered) -> int:
+    """How many tokens of `example` the loss counts."""
+    return sum(example.mask)
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _rows(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
 
 
-def _checked(path: Path, examples: Iterable[Example], longest: int) -> list[Example]:
+def _checked(path: Path, examples: Iterable[Rendered], longest: int) -> list[Rendered]:
     found = []
     for number, example in enumerate(examples, 1):
         where = f"row {number} of {path.name} in {path.parent}"

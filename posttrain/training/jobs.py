@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError
 
 from posttrain import digest
+from posttrain.evaluation.suites import Continuation
 from posttrain.quantities import Share
 from posttrain.store import write_durably
 from posttrain.training.model import ModelConfig
@@ -20,7 +21,7 @@ RESULT, PROGRESS, _MARKER = "result", "progress.jsonl", "done.json"
 
 
 class Until(BaseModel):
-    """The stop rule: the share of held-out continuations of `suite` that must be exact."""
+    """The stop rule: the accuracy that the continuation suite must show, read `every` steps."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,6 +76,15 @@ class Training(BaseModel):
     save_every: PositiveInt
 
 
+class Measure(BaseModel):
+    """The suite of the stop rule, and the folder with its rows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: Continuation
+    data: Path
+
+
 class Job(BaseModel):
     """The job file. `work` keeps state, progress, result and marker."""
 
@@ -84,7 +94,7 @@ class Job(BaseModel):
     seed: int
     tokenizer: Path
     corpus: Path
-    holdout: Path | None
+    measure: Measure | None
     work: Path
 
 

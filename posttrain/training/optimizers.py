@@ -72,13 +72,17 @@ class OptimizerConfig(BaseModel):
 
 
 class Optimizers:
-    """Several torch optimizers used as one; `param_groups` are theirs, each with a `peak` rate."""
+    """Several torch optimizers used as one; each of their groups keeps its `peak` rate."""
 
     def __init__(self, parts: "Sequence[torch.optim.Optimizer]") -> None:
         self.parts = list(parts)
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
         for group in self.param_groups:
             group["peak"] = group["lr"]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The parts' groups as they are now: loading a state replaces them."""
+        return [group for part in self.parts for group in part.param_groups]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop all gradients."""

@@ -18,17 +18,18 @@ from torch.nn import functional
 from transformers import AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from posttrain.data.chat import ChatFormat, Rendered
+from posttrain.evaluation import measuring
 from posttrain.training import checkpoint, jobs, model, optimizers, xielu
 from posttrain.training.batches import Place, batches, in_order
 from posttrain.training.checkpoint import TrainingState
-from posttrain.training.examples import Example, documents
+from posttrain.training.examples import documents, targets
 from posttrain.training.jobs import Job, Training
 from posttrain.training.optimizers import Optimizers
 from posttrain.training.process import threads
 
 _WINDOW = 16
 _CORPUS = "corpus"
-_READ_AT_ONCE = 256
 
 
 def main() -> None:
@@ -39,13 +40,11 @@ def main() -> None:
 def run(job: Job) -> None:
     """Train, write the result, and last the marker."""
     tokenizer = AutoTokenizer.from_pretrained(job.tokenizer, local_files_only=True)
-    longest = job.training.model.context
-    examples = documents(job.corpus, tokenizer, longest)
-    held = documents(job.holdout, tokenizer, longest) if job.holdout else []
+    examples = documents(job.corpus, tokenizer, job.training.model.context)
     with threads(job.training.threads):
-        trainer = Trainer(job, tokenizer, examples, held)
+        trainer = Trainer(job, tokenizer, examples)
         trainer.train()
-        metrics = trainer.metrics()
+        metrics = {"loss": trainer.history[-1]["loss"]} | trainer.measured()
     facts = _write(trainer, tokenizer, job.work / jobs.RESULT)
     jobs.finish(job.work, metrics, facts)
 
@@ -53,10 +52,9 @@ def run(job: Job) -> None:
 class Trainer:
     """A run as it stands: model, optimizer and one line of metrics for every step taken."""
 
-    def __init__(
-        self, job: Job, tokenizer: Tokenizer, examples: list[Example], held: list[Example]
-    ) -> None:
-        self.job, self.examples, self.held = job, examples, held
+    def __init__(self, job: Job, tokenizer: Tokenizer, examples: list[Rendered]) -> None:
+        self.job, self.examples = job, examples
+        self.chat = ChatFormat.from_tokenizer(tokenizer)
         self.config: Training = job.training
         self.model = model.build(self.config.model, tokenizer, job.seed)
         xielu.quicken(self.model)
@@ -68,7 +66,7 @@ class Trainer:
     @property
     def ended(self) -> bool:
         """Whether every step is taken, or the stop rule holds."""
-        reading = self.history[-1].get("exact") if self.history else None
+        reading = self.history[-1].get("accuracy") if self.history else None
         return self.config.steps.ended(len(self.history), reading)
 
     def train(self) -> None:
@@ -83,20 +81,22 @@ class Trainer:
                 if len(self.history) % self.config.save_every == 0:
                     self._save()
 
-    def metrics(self) -> dict[str, float]:
-        """The last loss and, with held-out documents, the share of them continued exactly."""
-        found = {"loss": self.history[-1]["loss"]}
-        return found | ({"exact": exact_match(self.model, self.held)} if self.held else {})
+    def measured(self) -> dict[str, float]:
+        """`accuracy` on the suite of the stop rule, if the job has one."""
+        if (measure := self.job.measure) is None:
+            return {}
+        rows = measuring.read_rows(measure.suite, measure.data)
+        found = measuring.evaluate(self.model, self.chat, measure.suite, rows, seed=self.job.seed)
+        return {"accuracy": found["accuracy"]}
 
     def _step(self, done: int) -> dict[str, float]:
         """The step after `done`, and with it the metric of the stop rule where it is due."""
         batch = [self.examples[place.row] for place in self.plan[done]]
         factor = self.config.schedule.factor(done, self.config.steps.at_most)
         loss = _update(self.model, self.optimizer, batch, factor, self.config.optimizer.clip)
-        targets = sum(example.targets for example in batch)
-        line = {"step": done + 1, "loss": loss, "rate": factor, "targets": targets}
+        line = {"step": done + 1, "loss": loss, "rate": factor, "targets": sum(map(targets, batch))}
         if self.config.steps.reads(self.config.schedule, done + 1):
-            line["exact"] = exact_match(self.model, self.held)
+            line |= self.measured()
         return line
 
     def _save(self) -> None:
@@ -114,25 +114,8 @@ class Trainer:
             self.history = state.history
 
 
-def exact_match(model: PreTrainedModel, examples: Sequence[Example]) -> float:
-    """Share of `examples` whose targets are all the likeliest token, given the true ones before.
-
-    That is the share that greedy decoding would continue exactly.
-    """
-    right = 0
-    ordered = sorted(examples, key=lambda example: len(example.ids))
-    with torch.inference_mode():
-        for start in range(0, len(ordered), _READ_AT_ONCE):
-            part = ordered[start : start + _READ_AT_ONCE]
-            logits, labels = predictions(model, part)
-            rows = torch.tensor([row for row, each in enumerate(part) for _ in range(each.targets)])
-            wrong = rows[logits.argmax(-1) != labels].tolist()
-            right += len(part) - len(set(wrong))
-    return right / len(ordered)
-
-
 def predictions(
-    model: PreTrainedModel, examples: Sequence[Example]
+    model: PreTrainedModel, examples: Sequence[Rendered]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits (targets, vocabulary) and labels (targets,) of the examples' targets, in order."""
     length = max(len(example.ids) for example in examples)
@@ -148,7 +131,7 @@ def predictions(
 def _update(
     model: PreTrainedModel,
     optimizer: Optimizers,
-    batch: Sequence[Example],
+    batch: Sequence[Rendered],
     factor: float,
     clip: float,
 ) -> float:
@@ -160,10 +143,10 @@ def _update(
     optimizer.scale(factor)
     optimizer.step()
     optimizer.zero_grad()
-    return float(loss)
+    return loss.item()
 
 
-def _plan(examples: Sequence[Example], config: Training, seed: int) -> list[list[Place]]:
+def _plan(examples: Sequence[Rendered], config: Training, seed: int) -> list[list[Place]]:
     return batches(
         in_order(_CORPUS, len(examples)), {_CORPUS: [len(each.ids) for each in examples]},
         steps=config.steps.at_most, size=config.batch, window=_WINDOW, seed=seed,

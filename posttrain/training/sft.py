@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from verl.workers.utils.losses import sft_loss
 
+from posttrain.data.chat import Rendered
 from posttrain.training import checkpoint, rope, xielu
 from posttrain.training.batches import Place, batches, micro_batch_size, shuffled
 from posttrain.training.checkpoint import TrainingState
 from posttrain.training.engine import Engine, tensors
-from posttrain.training.examples import Example, dialogues
+from posttrain.training.examples import dialogues, targets
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.process import single_process_group, threads
 from posttrain.training.rope import ContextConfig
@@ -83,11 +84,11 @@ def finetune(
     return _summary(history), facts | _seen(plan, sources)
 
 
-def _plan(sources: Mapping[str, Sequence[Example]], settings: Settings) -> list[list[Place]]:
+def _plan(sources: Mapping[str, Sequence[Rendered]], settings: Settings) -> list[list[Place]]:
     """The run's batches. With several sources each batch is mixed, so none is sorted apart."""
-    targets = {name: [each.targets for each in rows] for name, rows in sources.items()}
+    counts = {name: [targets(each) for each in rows] for name, rows in sources.items()}
     return batches(
-        shuffled(targets, settings.shares, settings.seed),
+        shuffled(counts, settings.shares, settings.seed),
         {name: [len(each.ids) for each in rows] for name, rows in sources.items()},
         steps=settings.steps, size=settings.batch,
         window=_WINDOW if len(sources) == 1 else 1, seed=settings.seed,
@@ -95,7 +96,7 @@ def _plan(sources: Mapping[str, Sequence[Example]], settings: Settings) -> list[
 
 
 def _train(
-    engine: Engine, plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Example]],
+    engine: Engine, plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]],
     settings: Settings, work: Path, report: Report,
 ) -> list[dict[str, float]]:  # fmt: skip
     """Take the steps that the training state in `work` lacks; returns a line for every step."""
@@ -109,7 +110,7 @@ def _train(
     return history
 
 
-def _step(engine: Engine, examples: Sequence[Example]) -> dict[str, float]:
+def _step(engine: Engine, examples: Sequence[Rendered]) -> dict[str, float]:
     size = micro_batch_size([len(example.ids) for example in examples])
     rate = engine.lr_scheduler.factor
     with engine.train_mode():
@@ -120,8 +121,8 @@ def _step(engine: Engine, examples: Sequence[Example]) -> dict[str, float]:
         raise ValueError(
             f"loss {loss} with gradient norm {norm}: training diverged; lower the learning rate"
         )
-    targets = sum(example.targets for example in examples)
-    return {"loss": loss, "gradient_norm": norm, "rate": rate, "targets": targets}
+    counted = sum(map(targets, examples))
+    return {"loss": loss, "gradient_norm": norm, "rate": rate, "targets": counted}
 
 
 def _save(engine: Engine, history: list[dict[str, float]], work: Path) -> None:
@@ -145,27 +146,27 @@ def _restore(engine: Engine, work: Path) -> list[dict[str, float]]:
 
 
 def _seen(
-    plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Example]]
+    plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]]
 ) -> dict[str, Any]:
     """What the run trained on: tokens read, tokens optimised, and each source's share of them."""
-    tokens, targets = 0, dict.fromkeys(sources, 0)
+    tokens, counts = 0, dict.fromkeys(sources, 0)
     for place in (place for batch in plan for place in batch):
         example = sources[place.source][place.row]
         tokens += len(example.ids)
-        targets[place.source] += example.targets
-    total = sum(targets.values())
+        counts[place.source] += targets(example)
+    total = sum(counts.values())
     return {
         "tokens": tokens,
         "optimised_tokens": total,
-        "shares": {name: count / total for name, count in targets.items()},
+        "shares": {name: count / total for name, count in counts.items()},
     }
 
 
 def _summary(history: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The loss over the last steps, by target."""
     last = history[-_LAST:]
-    targets = sum(line["targets"] for line in last)
-    return {"loss": sum(line["loss"] * line["targets"] for line in last) / targets}
+    total = sum(line["targets"] for line in last)
+    return {"loss": sum(line["loss"] * line["targets"] for line in last) / total}
 
 
 def _write(path: Path, history: Sequence[Mapping[str, float]]) -> None:

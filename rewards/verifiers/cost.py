@@ -50,5 +50,3 @@ def _log10(part: Basic) -> float:
 
 def _bits(number: int) -> float:
     return (abs(number).bit_length()) * math.log10(2) if number else 0.0
-
-

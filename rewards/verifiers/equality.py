@@ -9,28 +9,31 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from math_verify import parse
 from math_verify import verify as matches
 from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
-from sympy import Basic, Expr, Float, N, Rational, Set, Tuple, expand
+from sympy import Basic, Expr, Float, I, N, Set, Tuple, expand, nan, zoo
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
 from rewards.verifiers.cost import too_large
 from rewards.verifiers.latex import spell
 from rewards.verifiers.normalisers import NORMALISERS, decimal, fold
+from rewards.verifiers.units import unit
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # It warns that its alarms are off.
 
 _BASED = re.compile(r"([0-9A-F]+)_\{?(\d+)\}?")
 _TEXT = re.compile(r"\\(?:text|mbox|textbf|mathrm|mathbf|textit)\s*\{([^{}]*)\}")
-_UNIT = re.compile(r"[\d}]\s*\\(?:text|mbox|mathrm)\s*\{\s*([A-Za-z]+)\.?\s*\}(?:\^\{?(\d)\}?)?$")
 _RELATION = re.compile(r"(?:[<>]|\\(?:le|leq|ge|geq|lt|gt|ne|neq)(?![a-zA-Z]))")
+_POWER = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*\\(?:times|cdot)\s*10\^\{?([+-]?\d{1,4})\}?")
 _OPTION = re.compile(r"\(?[A-J]\)?")
 _APART = 1e-5
+_SAME = 1e-12
 _DIGITS = 30
 
 
@@ -51,12 +54,34 @@ class Side:
 def read(text: str) -> Side:
     """Read an answer that stands alone; nothing is parsed if nothing can be."""
     text = spell(text)
-    if not text:
-        return Side(text, ())
-    if decimal(text) is not None:
-        return Side(text, (text,))
+    return Side(text, (text,) if number(text) is not None else _parsed(text))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[Any, ...]:
     found = parse(rf"\boxed{{{text}}}", [LatexExtractionConfig()], parsing_timeout=None)
-    return Side(text, tuple(found))
+    return tuple(found) if text else ()
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as written: its value, exactly, and that of its hundredth if a percent sign stood.
+
+    Not divided but written anew, since decimal arithmetic rounds.
+    """
+
+    value: Decimal
+    percent: Decimal | None = None
+
+
+def number(text: str) -> Number | None:
+    """A plain decimal, percentage or power-of-ten number; None for all else."""
+    if power := _POWER.fullmatch(text):
+        return Number(Decimal(f"{power.group(1)}e{power.group(2)}"))
+    bare = text.removesuffix("%").removesuffix("\\").rstrip() if text.endswith("%") else text
+    if (value := decimal(bare)) is None:
+        return None
+    return Number(value, None if bare == text else Decimal(f"{bare}e-2"))
 
 
 def read_prose(text: str) -> Side:
@@ -73,18 +98,23 @@ def equal(gold: Side, answer: Side) -> bool:
     return bool(matches(_values(gold), _values(answer), timeout_seconds=None))
 
 
-@lru_cache(maxsize=4096)
 def _values(side: Side) -> list[Any]:
     """What Math-Verify compares; a plain number is parsed only here, off the fast path."""
-    if side.text and decimal(side.text) is not None:
-        return list(parse(rf"\boxed{{{side.text}}}", [LatexExtractionConfig()], parsing_timeout=None))
-    return list(side.parsed)
+    if (plain := number(side.text)) is None:
+        return list(side.parsed)
+    return list(_parsed(side.text if plain.percent is None else f"{plain.percent:f}"))
 
 
 def _numbers(gold: Side, answer: Side) -> bool | None:
-    """Plain decimals are equal in value, exactly."""
-    wanted, given = decimal(gold.text), decimal(answer.text)
-    return None if wanted is None or given is None else wanted == given
+    """Plain numbers are equal in value, exactly; of a percentage gold the sign may be missing."""
+    wanted, given = number(gold.text), number(answer.text)
+    if wanted is None or given is None:
+        return None
+    if (wanted.percent is None) == (given.percent is None):
+        return wanted.value == given.value
+    if wanted.percent is None:
+        return wanted.value == given.percent
+    return given.value in (wanted.value, wanted.percent)
 
 
 def _bases(gold: Side, answer: Side) -> bool | None:
@@ -109,10 +139,8 @@ def _words(gold: Side, answer: Side) -> bool | None:
 
 def _units(gold: Side, answer: Side) -> bool | None:
     """Different units are different answers; a missing one is not held against either side."""
-    wanted, given = _UNIT.search(gold.text), _UNIT.search(answer.text)
-    if wanted and given and wanted.groups() != given.groups():
-        return False if all(len(unit.group(1)) <= 2 for unit in (wanted, given)) else None
-    return None
+    wanted, given = unit(gold.text), unit(answer.text)
+    return False if wanted and given and wanted != given else None
 
 
 def _families(gold: Side, answer: Side) -> bool | None:
@@ -143,18 +171,29 @@ def _magnitudes(gold: Side, answer: Side) -> bool | None:
         return bool(wanted == given)
     if not isinstance(wanted, Expr) or not isinstance(given, Expr):
         return None
-    if wanted.free_symbols or given.free_symbols:
-        return True if expand(wanted - given) == 0 else None
-    return _constants(wanted, given)
+    wanted, given = _with_unit_i(wanted), _with_unit_i(given)
+    if expand(wanted - given) == 0:
+        return True
+    return None if wanted.free_symbols or given.free_symbols else _constants(wanted, given)
+
+
+def _with_unit_i(expression: Expr) -> Expr:
+    """With `i` as the imaginary unit, where no other symbol says that it is an index."""
+    symbols = expression.free_symbols
+    imaginary = len(symbols) == 1 and str(next(iter(symbols))) == "i"
+    return expression.subs(dict.fromkeys(symbols, I)) if imaginary else expression
 
 
 def _constants(wanted: Expr, given: Expr) -> bool | None:
+    """Clearly apart or, where floats hide it, equal; Math-Verify decides between."""
+    a, b = N(wanted, _DIGITS), N(given, _DIGITS)
+    if any(side.has(nan, zoo) for side in (a, b)):
+        return False
+    if not (a.is_comparable and b.is_comparable):
+        return True if abs(N(a - b)) < _SAME else None
     if wanted.has(Float) or given.has(Float):
         return None
-    a, b = N(wanted, _DIGITS), N(given, _DIGITS)
-    if not (a.is_comparable and b.is_comparable):
-        return None
-    apart = abs(a - b) > _APART * max(abs(a), abs(b), Rational(1, 10**300))
+    apart = abs(a - b) > _APART * max(abs(a), abs(b))
     return False if bool(apart) else None
 
 

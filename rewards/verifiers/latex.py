@@ -5,6 +5,7 @@ Only spelling is changed here, never a value. What these rules leave alone, Math
 
 import re
 import unicodedata
+from itertools import pairwise
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BETWEEN = re.compile(r"[\s$,;.&]*(?:\\[()\[\]])?[\s$,;]*(?:and|or)?[\s$,;]*(?:\\[()\[\]])?[\s$]*")
@@ -17,7 +18,7 @@ _SIGNS = {
 }  # fmt: skip
 _SPACE = r"(?:\\[,!:; ]|~|\{,\}|,\\!|,| )"
 _RULES = [
-    (re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_SPACE}\d{{3}})+(?![\d,])"), None),
+    (re.compile(rf"(?<![\d.,(\[{{])\d{{1,3}}(?:{_SPACE}\d{{3}})+(?![\d,])"), None),
     (re.compile(r"√\s*(\d+|[A-Za-z])"), r"\\sqrt{\1}"),
     (re.compile(r"(?:√|(?<![A-Za-z\\])sqrt)\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
     (re.compile(r"(?<![A-Za-z\\])exp\s*\(([^()]*)\)"), r"e^{\1}"),
@@ -28,6 +29,7 @@ _RULES = [
     (re.compile(r"\*\*(.+?)\*\*"), r"\1"),
     (re.compile(r"(?<=[\w)}])\s*\*\s*(?=[\w(\\])"), r" \\cdot "),
     (re.compile(r"\+\s*-"), "-"),
+    (re.compile(r"(?<=\d)i(?![A-Za-z])"), " i"),
     (re.compile(r"\s*([+\-])\s*"), r"\1"),
 ]
 _SCIENTIFIC = re.compile(r"([+-]?\d+(?:\.\d+)?)[eE]([+-]?\d{1,4})")
@@ -42,7 +44,7 @@ def boxed(text: str) -> str | None:
     if not boxes:
         return None
     contents = [boxes[-1][2]]
-    for (_, end, content), (start, _, _) in reversed(list(zip(boxes, boxes[1:], strict=False))):
+    for (_, end, content), (start, _, _) in reversed(list(pairwise(boxes))):
         if not _BETWEEN.fullmatch(text, end, start):
             break
         contents.insert(0, content)

@@ -23,7 +23,7 @@ def likeliest(
     return response
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(PROMPTS, st.integers(1, 4), st.sets(st.integers(0, 39), min_size=1, max_size=20))
 def test_batches_say_what_each_prompt_alone_would(
     prompts: list[list[int]], batch_size: int, stops: set[int]
@@ -35,7 +35,7 @@ def test_batches_say_what_each_prompt_alone_would(
     assert found == [likeliest(MODEL, prompt, 6, stops) for prompt in prompts]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(PROMPTS, st.integers(0, 2**31))
 def test_sampling_repeats_with_its_seed_and_stops(prompts: list[list[int]], seed: int) -> None:
     runs = [

@@ -1,7 +1,6 @@
 """A small world for training tests: real data, tokenizer and a checkpoint of a few steps."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,12 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from posttrain.backends import profile
 from posttrain.data.generators import GENERATORS
 from posttrain.data.tokenizer import row_texts, train_tokenizer
+from posttrain.evaluation.suites import Continuation
 from posttrain.training import jobs, pretraining
-from posttrain.training.jobs import Job, Training
+from posttrain.training.jobs import Job, Measure, Training
 from posttrain.training.sft import Start
-
-os.environ.update(profile("cpu").environment)
 
 TRAINING: dict[str, Any] = {
     "model": {
@@ -27,6 +24,9 @@ TRAINING: dict[str, Any] = {
     "optimizer": {"muon": {"lr": 2e-2}, "adamw": {"lr": 5e-3}},
     "schedule": {"wsd": {"warmup": 2, "decay": "50%"}},
 }  # fmt: skip
+
+
+CHAINS = Continuation(kind="continuation", data="corpus.holdout")
 
 
 class World:
@@ -48,7 +48,7 @@ class World:
         return Job(
             training=Training.model_validate(TRAINING | changes), seed=3,
             tokenizer=self.root / "tokenizer", corpus=self.corpus / "train.jsonl",
-            holdout=self.corpus / "holdout.jsonl", work=work,
+            measure=Measure(suite=CHAINS, data=self.corpus), work=work,
         )  # fmt: skip
 
     def _rows(self, name: str, generator: str, **parameters: Any) -> Path:

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from posttrain.training.examples import Example, dialogues, documents
+from posttrain.data.chat import Rendered
+from posttrain.training.examples import dialogues, documents, targets
 from tests.training.conftest import World, read, write
 
 
@@ -26,7 +27,7 @@ def test_of_dialogues_only_the_assistant_is_a_target(world: World) -> None:
 
 
 def test_targets_are_counted() -> None:
-    assert Example([1, 2, 3, 4], [0, 1, 0, 1]).targets == 2
+    assert targets(Rendered([1, 2, 3, 4], [0, 1, 0, 1])) == 2
 
 
 def test_a_row_longer_than_the_context_is_named(world: World) -> None:

@@ -70,6 +70,8 @@ def test_a_restored_optimizer_continues_bit_equal(config: OptimizerConfig) -> No
     resumed.load_state_dict(undisturbed.state_dict())
     second = optimizers.build(resumed.named_parameters(), config)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
+    second.scale(0.5)
+    first.scale(0.5)
     for net, optimizer in ((undisturbed, first), (resumed, second)):
         _steps(net, optimizer, 3)
     for one, other in zip(undisturbed.parameters(), resumed.parameters(), strict=True):

@@ -2,12 +2,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from posttrain.training import checkpoint, jobs, pretraining
-from posttrain.training.examples import Example
+from posttrain.training.examples import documents
 from posttrain.training.jobs import Job
-from posttrain.training.pretraining import Trainer, exact_match
+from posttrain.training.pretraining import Trainer
 from posttrain.training.sft import Start
 from tests.training.conftest import World, read
 
@@ -56,7 +55,7 @@ def test_the_stop_rule_ends_the_run_within_the_decay(world: World, tmp_path: Pat
     pretraining.run(job)
     assert _facts(job)["steps"] == 8  # The decay covers steps 7 to 12; the first reading is at 8.
     lines = read(job.work / "result/metrics.jsonl")
-    assert [line["step"] for line in lines if "exact" in line] == [8]
+    assert [line["step"] for line in lines if "accuracy" in line] == [8]
 
 
 def test_an_unreachable_metric_runs_to_the_cap(world: World, tmp_path: Path) -> None:
@@ -68,23 +67,9 @@ def test_an_unreachable_metric_runs_to_the_cap(world: World, tmp_path: Path) -> 
 
 def test_documents_come_in_their_own_order(world: World, tmp_path: Path) -> None:
     job = world.job(tmp_path, steps=20)
-    tokenizer = world.tokenizer
-    trainer = Trainer(job, tokenizer, pretraining.documents(job.corpus, tokenizer, 512), [])
+    trainer = Trainer(job, world.tokenizer, documents(job.corpus, world.tokenizer, 512))
     rows = [place.row for batch in trainer.plan[:16] for place in batch]
     assert sorted(rows) == list(range(16 * 8))
-
-
-def test_exact_match_is_what_greedy_decoding_continues(base: Start) -> None:
-    model = checkpoint.load_model(base.path, base.facts).eval()
-    prompt = [1, 30, 40, 50]
-    output = model.generate(
-        torch.tensor([prompt]), attention_mask=torch.ones(1, 4), max_new_tokens=5, do_sample=False,
-        eos_token_id=None, pad_token_id=0,
-    )[0].tolist()  # fmt: skip
-    mask = [0] * 4 + [1] * 5
-    wrong = [*output[:-1], output[-1] + 1]
-    assert exact_match(model, [Example(output, mask)]) == 1
-    assert exact_match(model, [Example(output, mask), Example(wrong, mask)]) == 0.5
 
 
 def test_a_marker_that_disagrees_with_the_result_is_none(world: World, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from posttrain.data.chat import Rendered
 from posttrain.training import checkpoint, sft
 from posttrain.training.engine import Engine, tensors
-from posttrain.training.examples import Example
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.process import single_process_group
 from posttrain.training.rope import ContextConfig, RopeConfig
@@ -62,7 +62,7 @@ def tuned(world: World, base: Start, tmp_path_factory: pytest.TempPathFactory) -
 
 def test_the_loss_counts_masked_targets_only(base: Start) -> None:
     """Against a plain loop: the same loss, and the same weights after a step."""
-    examples = [Example([1, 30, 31, 32, 33], [0, 0, 1, 0, 1]), Example([1, 40, 41], [0, 0, 1])]
+    examples = [Rendered([1, 30, 31, 32, 33], [0, 0, 1, 0, 1]), Rendered([1, 40, 41], [0, 0, 1])]
     engine_model, plain = (checkpoint.load_model(base.path, base.facts) for _ in range(2))
     constant = ScheduleConfig.model_validate({"constant": {}})
     adamw = OptimizerConfig.model_validate({"adamw": {"lr": 1e-3}})
@@ -85,7 +85,7 @@ def test_the_loss_counts_masked_targets_only(base: Start) -> None:
 def test_micro_batches_do_not_change_the_gradient(base: Start) -> None:
     draw = torch.Generator().manual_seed(0)
     rows = [[1, *torch.randint(20, 400, (n,), generator=draw).tolist()] for n in (4, 9, 9, 30)]
-    examples = [Example(ids, [0, 0, *[1] * (len(ids) - 2)]) for ids in rows]
+    examples = [Rendered(ids, [0, 0, *[1] * (len(ids) - 2)]) for ids in rows]
     constant = ScheduleConfig.model_validate({"constant": {}})
     norms = []
     with single_process_group("cpu"):
