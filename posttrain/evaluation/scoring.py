@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rewards.client import score
+from rewards.client import BlockingRewardClient
+from rewards.schema import Item
 
 from posttrain.data.chat import ChatFormat
 from posttrain.evaluation.measuring import evaluate, read_rows
@@ -30,4 +31,6 @@ class Examiner:
         return evaluate(self._model, self._chat, suite, rows, seed=self._seed, judge=self._judge)
 
     def _judge(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return [verdict.model_dump() for verdict in score(self._rewards_url, items)]
+        asked = [Item.model_validate(item) for item in items]
+        with BlockingRewardClient(self._rewards_url) as client:
+            return [verdict.model_dump() for verdict in client.score(asked)]
