@@ -62,6 +62,7 @@ def _execute(assignment: Assignment, store: Store, journal: Journal) -> str:
     inputs = {role: store.get(address) for role, address in assignment.inputs.items()}
     for artifact in inputs.values():
         artifact.verify()
+    print(f"{assignment.run}/{node.name} ({node.kind}), key {node.key}, process {os.getpid()}")
     draft = store.draft(assignment.run, assignment.stage, node.key)
     progress = journal.progress(assignment.stage)
     context: StageContext[Any] = StageContext(

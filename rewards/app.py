@@ -1,12 +1,13 @@
 """The HTTP face of the pool. Bodies are read by pydantic alone, which is several times faster.
 
 POST /v1/score   one item or {"items": [...]} -> {"verdicts": [...]}; 422 what is wrong with the
-                 body, 503 with Retry-After when the queue is full (nothing of the request ran)
+                 body, 503 with Retry-After when the queue is full or the service stops
 GET  /healthz    200 while the service runs; what it serves
 GET  /readyz     200 when a warm worker is there, else 503
 GET  /metrics    Prometheus text
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -49,6 +50,8 @@ def _add_scoring(app: FastAPI, pool: Pool) -> None:
             verdicts = await pool.check(items)
         except Overloaded:
             return JSONResponse({"detail": "the queue is full; try again"}, 503, _BUSY)
+        except asyncio.CancelledError:  # Only the server's end cancels a request.
+            return JSONResponse({"detail": "the service is stopping"}, 503, _BUSY)
         body = schema.Response.model_construct(verdicts=verdicts).model_dump_json()
         return Response(body, media_type="application/json")
 

@@ -7,7 +7,6 @@ Always holds: rows depend on the seed and the parameters alone; lists held out (
 in no train split of any generator here, and only they occur in a holdout split.
 """
 
-import functools
 import hashlib
 import itertools
 import random
@@ -69,8 +68,9 @@ def corpus(seed: int, documents: int) -> list[Row]:
 
 def chains(seed: int, count: int) -> list[Row]:
     """Held-out documents for the corpus: running totals of the longest two list lengths."""
-    lists = _held_out_lists(random.Random(f"chains {seed}"), (ITEMS[1] - 1, ITEMS[1]))
-    return [_chain_document(digits) for digits in _some(lists, count)]
+    draw = random.Random(f"chains {seed}")
+    lists = _held_out_lists(draw, count, ITEMS[1] - 1, ITEMS[1])
+    return [_chain_document(digits) for digits in lists]
 
 
 def dialogues(seed: int, rows: int) -> list[Row]:
@@ -122,39 +122,35 @@ def needles(seed: int, rows: int, lengths: Sequence[int]) -> list[Row]:
     return found
 
 
-def _lists(draw: random.Random, count: int, holdout: bool) -> Sequence[str]:
+def _lists(draw: random.Random, count: int, holdout: bool) -> list[str]:
     if holdout:
-        return _some(_held_out_lists(draw, range(ITEMS[0], ITEMS[1] + 1)), count)
+        return _held_out_lists(draw, count, *ITEMS)
     return [_train_list(draw, *ITEMS) for _ in range(count)]
 
 
 def _train_list(draw: random.Random, fewest: int, most: int) -> str:
     while True:
-        digits = "".join(draw.choices(DIGITS, k=draw.randint(fewest, most)))
+        digits = _some_list(draw, fewest, most)
         if not held_out(digits):
             return digits
 
 
-def _held_out_lists(draw: random.Random, lengths: Sequence[int]) -> list[str]:
-    """All held-out lists of these lengths, so ordered that any beginning has all lengths alike."""
-    keyed = []
-    for length in lengths:
-        lists = list(_all_held_out(length))
-        draw.shuffle(lists)
-        keyed += [(rank, digits) for rank, digits in enumerate(lists)]
-    return [digits for _, digits in sorted(keyed)]
+def _held_out_lists(draw: random.Random, count: int, fewest: int, most: int) -> list[str]:
+    """`count` different held-out lists; ValueError when that many are not to be found."""
+    found: dict[str, None] = {}
+    for _ in range(100 * count):
+        if len(found) == count:
+            break
+        digits = _some_list(draw, fewest, most)
+        if held_out(digits):
+            found[digits] = None
+    if len(found) < count:
+        raise ValueError(f"found {len(found)} of {count} held-out lists; ask for fewer")
+    return list(found)
 
 
-@functools.cache
-def _all_held_out(length: int) -> tuple[str, ...]:
-    every = map("".join, itertools.product(DIGITS, repeat=length))
-    return tuple(digits for digits in every if held_out(digits))
-
-
-def _some(lists: Sequence[str], count: int) -> Sequence[str]:
-    if count > len(lists):
-        raise ValueError(f"holdout asks for {count} lists, only {len(lists)} are held out")
-    return lists[:count]
+def _some_list(draw: random.Random, fewest: int, most: int) -> str:
+    return "".join(draw.choices(DIGITS, k=draw.randint(fewest, most)))
 
 
 def _document(draw: random.Random, level: float) -> Row:

@@ -23,7 +23,7 @@ from sympy.logic.boolalg import Boolean
 from rewards.verifiers.cost import too_large
 from rewards.verifiers.latex import spell
 from rewards.verifiers.normalisers import NORMALISERS, decimal, fold
-from rewards.verifiers.units import unit
+from rewards.verifiers.units import unit, without_unit_word
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # It warns that its alarms are off.
 
@@ -54,7 +54,8 @@ class Side:
 def read(text: str) -> Side:
     """Read an answer that stands alone; nothing is parsed if nothing can be."""
     text = spell(text)
-    return Side(text, (text,) if number(text) is not None else _parsed(text))
+    bare = without_unit_word(text)
+    return Side(text, (bare,) if number(bare) is not None else _parsed(bare))
 
 
 @lru_cache(maxsize=4096)

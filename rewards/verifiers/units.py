@@ -19,6 +19,13 @@ _LAST = re.compile(
 )
 
 
+def without_unit_word(text: str) -> str:
+    """`text` without a unit written out at its end, which would be read as symbols."""
+    found = _LAST.search(text)
+    spelled_out = found is not None and len(found.group(2) or "") > 2 and unit(text) is not None
+    return text[: found.start() + 1] if found and spelled_out else text
+
+
 def unit(text: str) -> tuple[str, str] | None:
     """Symbol and exponent of the unit that `text` ends with; None for none or an unknown one."""
     found = _LAST.search(text)

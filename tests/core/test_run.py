@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,41 +11,10 @@ import pytest
 from posttrain.journal import Journal, lines
 from posttrain.store import Store
 from posttrain.warden import marked
+from tests.core.runs import SMALL, command, posttrain, worker_of, write
 from tests.core.test_processes import eventually
-from tests.core.test_recipe import SMALL, write
 
 SLOW = SMALL.replace("documents: 64", "documents: 400000")
-
-
-def command(folder: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "posttrain", *arguments, "--store", str(folder / "store")]
-
-
-def posttrain(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command(folder, *arguments), capture_output=True, text=True, timeout=120, check=False
-    )
-
-
-def worker_of(journal: Journal, stage: str) -> int | None:
-    """The process id of the Ray worker that executes `stage`."""
-    title = f"ray::{journal.run}/{stage}".encode()
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and title in (entry / "cmdline").read_bytes():
-                return int(entry.name)
-        except OSError:
-            continue
-    return None
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the small recipe was run."""
-    folder = tmp_path_factory.mktemp("finished")
-    done = posttrain(folder, "run", str(write(folder, SMALL)))
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 def test_a_run_commits_every_stage(finished: Path) -> None:

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from posttrain.gates import Finding
 from posttrain.journal import Journal
 from posttrain.plan import resolve
 from posttrain.recipe import load
 from posttrain.registry import Registry
 from posttrain.store import Store
 from posttrain.warden import marked
+from tests.core.runs import command, posttrain, worker_of
 from tests.core.test_processes import eventually
-from tests.core.test_run import command, posttrain, worker_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
@@ -71,8 +72,8 @@ class Disturbed:
 
     def wait(self, holds: Callable[[], bool], within: float = STEP_WITHIN) -> None:
         """Fail with the run's output if `holds` does not come true, or the controller ends."""
-        came = eventually(lambda: holds() or self.controller.poll() is not None, within)
-        assert came and holds(), self.output()[-4000:]
+        eventually(lambda: holds() or self.controller.poll() is not None, within)
+        assert holds(), self.output()[-4000:]
 
     def kill(self, pid: int | None) -> None:
         """kill -9 a process that must be there."""
@@ -163,3 +164,12 @@ def test_a_damaged_checkpoint_is_not_promoted(run: Disturbed) -> None:
     assert refused.returncode == 3
     assert "model.safetensors differs from its record" in refused.stdout.replace("\n", " ")
     assert "release" not in Registry(run.store).aliases()
+
+
+def test_an_alias_can_be_rolled_back(run: Disturbed) -> None:
+    registry = Registry(run.store)
+    registry.promote(run.store.get("smoke/sft@1"), "trial", [Finding("by hand", True, "a test")])
+    assert posttrain(run.folder, "promote", "smoke/rl@1", "--to", "trial").returncode == 0
+    back = posttrain(run.folder, "rollback", "trial")
+    assert "trial: smoke/rl@1 -> smoke/sft@1" in back.stdout
+    assert registry.aliases()["trial"] == "smoke/sft@1"

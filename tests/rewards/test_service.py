@@ -53,7 +53,7 @@ def test_unknown_parameters_are_no_score(service: Service, parameters: Any) -> N
     [
         (b"", "EOF"),
         (b"{", "EOF"),
-        (b"[]", "Item"),
+        (b"[]", "valid dictionary"),
         ({"items": []}, "at least 1"),
         ({"items": [RIGHT] * (BATCH + 1)}, f"at most {BATCH}"),
         ({"items": [RIGHT], "more": 1}, "Extra inputs"),

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from posttrain.training.muon import Muon, orthogonalise
 from posttrain.training.process import single_process_group
@@ -66,3 +69,30 @@ def test_a_sharded_parameter_steps_as_a_plain_one(shape: tuple[int, int]) -> Non
             for optimizer in pair:
                 optimizer.step()
         assert torch.equal(sharded.to_local(), plain)
+
+
+def test_shards_on_two_processes_step_as_one(tmp_path: Path) -> None:
+    shape = (7, 4)  # Rows that two processes cannot share evenly.
+    whole = torch.nn.Parameter(_random(*shape))
+    optimizer = Muon([whole], **SETTINGS)
+    for seed in range(2):
+        whole.grad = _random(*shape, seed=seed)
+        optimizer.step()
+    torch.multiprocessing.spawn(_rank, (shape, str(tmp_path)), nprocs=2)
+    found = torch.load(tmp_path / "whole.pt", weights_only=True)
+    torch.testing.assert_close(found, whole.detach())
+
+
+def _rank(rank: int, shape: tuple[int, int], folder: str) -> None:
+    store = dist.FileStore(f"{folder}/store", 2)
+    dist.init_process_group("cpu:gloo", store=store, rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+    sharded = torch.nn.Parameter(distribute_tensor(_random(*shape), mesh, [Shard(0)]))
+    optimizer = Muon([sharded], **SETTINGS)
+    for seed in range(2):
+        sharded.grad = distribute_tensor(_random(*shape, seed=seed), mesh, [Shard(0)])
+        optimizer.step()
+    full = sharded.full_tensor()
+    if rank == 0:
+        torch.save(full.detach(), f"{folder}/whole.pt")
+    dist.destroy_process_group()

@@ -1,0 +1,110 @@
+"""The published rules of exact match."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewards.schema import Item
+from rewards.verifiers.answer import verify
+from rewards.verifiers.normalisers import NORMALISERS, fold, number
+
+TEXTS = st.text(max_size=20)
+NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=3).map(lambda d: f"{d:f}")
+
+
+@pytest.mark.parametrize(
+    ("name", "gold", "answer", "agree"),
+    [
+        ("default", "42", "42.0", True),
+        ("default", "09", "9", True),
+        ("default", "42", "42 km", False),
+        ("default", "-5", "−5", True),
+        ("default", "1000", "1,000", False),
+        ("default", "Yes", "yes.", True),
+        ("default", "New York", " new\u00a0 york", True),
+        ("default", "zero\u200bwidth", "zerowidth", True),
+        ("default", "The Hague", "Hague", False),
+        ("default", ".", "", False),
+        ("strict", "Yes", "yes", False),
+        ("strict", "Yes", "Yes", True),
+        ("numeric", "1000", "1,000.0", True),
+        ("numeric", "1000", "1e3", True),
+        ("numeric", "1000", "10,00", False),
+        ("numeric", "9007199254740993", "9007199254740992", False),
+        ("numeric", "0.1", "0.1000000000000000000000000000000000001", False),
+        ("numeric", "5", "inf", False),
+        ("squad", "A", "the", False),
+        ("squad", "U.S.", "us", True),
+        ("squad", "3.14", "(3.14)", True),
+        ("squad", "3.14", "314", False),
+        ("squad", "5", "-5", False),
+        ("mcq", "B", "(b) three metres", False),
+        ("mcq", "B", "(b): three metres", True),
+        ("mcq", "(B)", "B - three", True),
+        ("mcq", "B", "A or B", False),
+        ("mcq", "B", "B. or C", False),
+        ("mcq", "B", "Because", False),
+    ],
+)
+def test_rules(name: str, gold: str, answer: str, agree: bool) -> None:
+    assert NORMALISERS[name](gold, answer) is agree
+
+
+@pytest.mark.parametrize(("name", "gold"), [("numeric", "many"), ("mcq", "None of them")])
+def test_a_gold_the_rule_does_not_fit_is_no_score(name: str, gold: str) -> None:
+    item = Item(
+        id="i", verifier="answer", answers=[gold], gold=gold, parameters={"normaliser": name}
+    )
+    verdict = verify(item)
+    assert (verdict.status, verdict.reason) == ("abstained", "bad_gold")
+
+
+@given(TEXTS)
+def test_folding_again_changes_no_more_than_a_stop(text: str) -> None:
+    once = fold(text)
+    assert fold(once).rstrip(".") == fold(fold(once)).rstrip(".") or once.endswith(".")
+    assert once == once.strip()
+
+
+@given(TEXTS.filter(str.strip), st.sampled_from(["default", "strict", "squad"]))
+def test_a_text_agrees_with_itself(text: str, name: str) -> None:
+    assert NORMALISERS[name](text, text)
+
+
+@given(TEXTS, TEXTS, st.sampled_from(["default", "squad", "strict"]))
+def test_agreement_is_mutual(one: str, other: str, name: str) -> None:
+    assert NORMALISERS[name](one, other) == NORMALISERS[name](other, one)
+
+
+@given(NUMBERS, NUMBERS)
+def test_numbers_agree_by_value(one: str, other: str) -> None:
+    for name in ("default", "numeric", "squad"):
+        assert NORMALISERS[name](one, other) == (Decimal(one) == Decimal(other))
+
+
+@given(st.integers())
+def test_grouped_numbers_keep_their_value(value: int) -> None:
+    assert number(f"{value:,}") == value
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1), st.randoms())
+def test_all_of_is_a_multiset(gold: list[str], random: object) -> None:
+    shuffled = sorted(gold, key=lambda _: random.random())  # type: ignore[attr-defined]
+    assert scored_all_of(gold, shuffled) == 1.0
+    assert scored_all_of(gold, [*shuffled, "a"]) == 0.0
+    assert scored_all_of(gold, shuffled[1:]) == 0.0
+    assert scored_all_of(gold, [*shuffled[1:], "d"]) == 0.0
+
+
+def scored_all_of(gold: list[str], answers: list[str]) -> float | None:
+    return verify(
+        Item(id="i", verifier="answer", answers=answers, gold={"all_of": list(gold)})
+    ).score
+
+
+def test_a_list_of_gold_names_alternatives() -> None:
+    item = {"id": "i", "verifier": "answer", "gold": ["red", "crimson"]}
+    for answers, score in ((["crimson"], 1.0), (["blue"], 0.0), (["red", "crimson"], 0.0)):
+        assert verify(Item.model_validate({**item, "answers": answers})).score == score

@@ -1,0 +1,127 @@
+"""The service as a process: how it starts, refuses to start, ends and recovers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.rewards.service import (
+    FAULTY,
+    ROOT,
+    Service,
+    alive,
+    descendants,
+    eventually,
+    serving,
+    start,
+)
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rewards", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+def busy(service: Service, mark: Path) -> threading.Thread:
+    """Have a worker spin for ever; returns once it does."""
+
+    def ask() -> None:
+        try:
+            service.faulty(f"spin {mark}")
+        except OSError:
+            pass  # The service is ended under this request.
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert eventually(mark.exists)
+    return asking
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_outlives_the_service(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path, "--verifiers", FAULTY, "--workers", "2") as service:
+        asking = busy(service, tmp_path / "spinning")
+        below = descendants(service.process.pid)
+        assert len(below) == 3
+        service.process.send_signal(number)
+        assert service.process.wait(15) == (-number if number == signal.SIGKILL else 0)
+        assert eventually(lambda: not alive(below))
+        asking.join(15)
+
+
+def test_the_service_recovers_from_the_loss_of_all_its_processes(tmp_path: Path) -> None:
+    with serving(tmp_path, "--verifiers", FAULTY, "--workers", "2") as service:
+        for _ in range(2):
+            for pid in descendants(service.process.pid):
+                os.kill(pid, signal.SIGKILL)
+            assert eventually(lambda: not alive(descendants(service.process.pid)))
+            verdicts = service.faulty("pass", "exit", "pass")
+            assert [v["score"] for v in verdicts] == [1.0, 0.0, 1.0]
+
+
+def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = run("serve", "--port", port, "--port-file", str(tmp_path / "port"))
+    assert ended.returncode == 4
+    assert ended.stderr.splitlines() == [
+        f"rewards: port {port} on 127.0.0.1 is in use; choose another --port, or 0 for a free one"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--verifiers", "oracle"], 2, "no verifier 'oracle'; there are answer, math"),
+        (["--verifiers", "answer,answer"], 2, "verifier answer is named twice"),
+        (["--workers", "0"], 2, "invalid positive int value: '0'"),
+        (["--host", "203.0.113.1"], 4, "cannot listen on 203.0.113.1:0"),
+        (["--verifiers", "x=no.such"], 4, "ModuleNotFoundError: No module named 'no'"),
+        (["--verifiers", "x=tests.rewards.service"], 4, "has no attribute 'verify'"),
+    ],
+)
+def test_what_cannot_be_served_ends_at_once(options: list[str], code: int, says: str) -> None:
+    ended = run("serve", "--port", "0", *options)
+    assert ended.returncode == code
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_verifier_that_fails_its_canary_is_not_served(tmp_path: Path) -> None:
+    (tmp_path / "flag").touch()
+    process = start(
+        tmp_path, "--verifiers", FAULTY, env={"FAULTY_CANARY_FLAG": str(tmp_path / "flag")}
+    )
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 4
+    assert "fails its canary" in errors
+
+
+def test_neither_torch_nor_ray_is_imported(tmp_path: Path) -> None:
+    """The service, its workers and the client run where importing torch or ray raises."""
+    for name in ("torch", "ray"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')\n")
+    env = {"PYTHONPATH": str(tmp_path)}
+    with serving(tmp_path, env=env) as service:
+        item = {"id": "i", "answers": ["1/2"], "gold": r"\frac{2}{4}"}
+        verdicts = service.score({**item, "verifier": "math"}, {**item, "verifier": "answer"})
+        assert [v["score"] for v in verdicts] == [1.0, 0.0]
+    code = "import rewards.client, sys; assert not {'math_verify', 'fastapi'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ | env, check=True)
+
+
+def test_the_port_can_be_taken_over_by_the_next_service(tmp_path: Path) -> None:
+    with serving(tmp_path, "--verifiers", FAULTY) as service:
+        assert service.faulty("pass")[0]["score"] == 1.0
+        port = service.port
+        service.process.kill()
+        service.process.wait(10)
+        with serving(tmp_path, "--verifiers", FAULTY, "--port", str(port)) as after:
+            assert after.port == port
+            assert after.faulty("pass")[0]["score"] == 1.0
