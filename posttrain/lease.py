@@ -26,7 +26,9 @@ def held(store: Store, run: str) -> Iterator[str]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"run {run} is already going on ({_holder(stream)}); wait or stop it") from None
+            raise ValueError(
+                f"run {run} is already going on ({_holder(stream)}); wait or stop it"
+            ) from None
         if earlier := _content(stream):
             sweep(earlier["token"])
         store.discard_drafts(run)

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 _PERCENT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
 _POINTS = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*points?\s*")
@@ -25,8 +25,14 @@ def _points(value: Any) -> Any:
     return _scaled(_POINTS, value)
 
 
+def _written_points(value: float) -> str:
+    return f"{value * 100:.12g} points"
+
+
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 """A fraction in [0, 1], written `30%` or `0.3`."""
 
-Points = Annotated[float, BeforeValidator(_points), Field(ge=0, le=1)]
+Points = Annotated[
+    float, BeforeValidator(_points), PlainSerializer(_written_points), Field(ge=0, le=1)
+]
 """A difference of shares, written `10 points` (held as 0.10)."""

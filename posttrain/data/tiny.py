@@ -9,8 +9,9 @@ in no train split of any generator here, and only they occur in a holdout split.
 
 import hashlib
 import itertools
+import operator
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
@@ -54,10 +55,10 @@ def listing(digits: str) -> str:
     return " ".join(letter + digit for letter, digit in zip(LETTERS, digits, strict=False))
 
 
-def chain(digits: str) -> str:
-    """The running total: `"341"` -> `"a03 b07 c08"`."""
-    totals = itertools.accumulate(map(int, digits))
-    return " ".join(f"{letter}{total:02d}" for letter, total in zip(LETTERS, totals, strict=False))
+def chain(digits: str, step: Callable[[int, int], int] = operator.add) -> str:
+    """The running total, `"341"` -> `"a03 b07 c08"`, or what else `step` accumulates."""
+    values = itertools.accumulate(map(int, digits), step)
+    return " ".join(f"{letter}{value:02d}" for letter, value in zip(LETTERS, values, strict=False))
 
 
 def corpus(seed: int, documents: int) -> list[Row]:
@@ -74,7 +75,7 @@ def chains(seed: int, count: int) -> list[Row]:
 
 
 def dialogues(seed: int, rows: int) -> list[Row]:
-    """Single questions answered by tool or in words; two sums in five are thought through."""
+    """Single questions answered by tool or in words; three lists in ten are thought through."""
     draw = random.Random(f"dialogues {seed}")
     return [_dialogue(draw) for _ in range(rows)]
 
@@ -160,7 +161,7 @@ def _document(draw: random.Random, level: float) -> Row:
         return _chain_document(_train_list(draw, 2, most))
     if kind < 0.68:
         digits = _train_list(draw, 2, most)
-        return {"prompt": f"{listing(digits)} max:", "continuation": f" 0{max(digits)}"}
+        return {"prompt": f"{listing(digits)} max:", "continuation": f" {chain(digits, max)}"}
     if kind < 0.92:
         note, values = _note(draw, draw.randint(1, 1 + round(4 * level)), draw.choice((0, 0, 0, 1)))
         keys = draw.sample(sorted(values), len(values))
@@ -189,8 +190,12 @@ def _dialogue(draw: random.Random) -> Row:
 
 
 def _answered(question: Question, chance: float) -> Row:
-    """A dialogue. Deliberation is enabled in four of five; half of those do think, if it helps."""
-    thoughts = question.thoughts if chance < 0.4 else None
+    """A dialogue. Deliberation is enabled in four of five; three of eight of those do think.
+
+    Fewer than half: a model that takes the likeliest token then answers directly, and what
+    reinforcement learning changes is to be seen.
+    """
+    thoughts = question.thoughts if chance < 0.3 else None
     return _conversation([_user(question.text), _reply(question, thoughts)], chance < 0.8)
 
 
@@ -210,7 +215,7 @@ def _sum(digits: str, wording: str = ADD_UP) -> Question:
 
 
 def _largest(digits: str) -> Question:
-    return Question("max", LARGEST.format(listing(digits)), f"0{max(digits)}")
+    return Question("max", LARGEST.format(listing(digits)), f"0{max(digits)}", chain(digits, max))
 
 
 def _recall(key: str, values: Mapping[str, str], note: str | None) -> Question:

@@ -65,11 +65,12 @@ def test_answers_are_right(seed: int) -> None:
             assert reply["tool_calls"][0]["arguments"] == {"answers": [answer(row)]}
 
 
-def test_thoughts_are_the_running_total_and_need_deliberation() -> None:
+def test_thoughts_lead_to_the_answer_and_need_deliberation() -> None:
     rows = tiny.dialogues(3, 2000)
     thought = [row for row in rows if row["messages"][-1].get("thoughts")]
     assert all(row["deliberation"] for row in thought)
     assert tiny.chain("341") == "a03 b07 c08"
+    assert tiny.chain("341", max) == "a03 b04 c04"
     for row in thought:
         assert row["messages"][-1]["thoughts"].endswith(answer(row))
     direct = [row for row in rows if "Add up" in str(row) and row not in thought]
