@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,24 @@ def test_events_cut_short_by_a_crash_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"event": "a"}\n{"event": "b')
     assert lines(path) == [{"event": "a"}]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose store lies on a file system of 400 kB."""
+    place = tmp_path / "store"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield tmp_path
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_one_line_and_leaves_whole_artifacts(small_disk: Path) -> None:
+    recipe = SMALL.replace("documents: 64", "documents: 9000")
+    done = posttrain(small_disk, "run", str(write(small_disk, recipe)))
+    assert done.returncode in (1, 4)
+    assert "disk full" in done.stderr
+    for artifact in Store(small_disk / "store").artifacts():
+        artifact.verify()

@@ -1,4 +1,4 @@
-"""The service most tests share: all verifiers, two workers, a short deadline."""
+"""The services most tests share; tests leave them ready."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +10,23 @@ from tests.rewards.service import FAULTY, Service, serving
 
 
 @pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service as users start it, with two workers."""
+    folder = tmp_path_factory.mktemp("service")
+    with serving(folder, "--verifiers", "answer,math", "--workers", "2") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def canary_flag(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """While this file exists, the shared service's faulty verifier fails its canary."""
+    """While this file exists, the canary of the frail service fails."""
     return tmp_path_factory.mktemp("canary") / "flag"
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory, canary_flag: Path) -> Iterator[Service]:
-    """A service of all verifiers; tests leave it ready."""
-    options = ("--verifiers", f"answer,math,{FAULTY}", "--workers", "2", "--deadline", "1.5")
-    folder = tmp_path_factory.mktemp("service")
+def frail(tmp_path_factory: pytest.TempPathFactory, canary_flag: Path) -> Iterator[Service]:
+    """A service with a verifier that misbehaves on demand, and a deadline of a second."""
+    options = ("--verifiers", f"answer,{FAULTY}", "--workers", "2", "--deadline", "1")
+    folder = tmp_path_factory.mktemp("frail")
     with serving(folder, *options, env={FLAG: str(canary_flag)}) as running:
         yield running

@@ -50,9 +50,7 @@ def test_kinds_that_math_verify_alone_gets_wrong(gold: str, equal: str, other: s
     assert (score(gold, equal), score(gold, other)) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    "huge", ["10^{10^{10}}", "9^{9^{9^{9}}}", "(10!)!!", "(10^7)!", "((9!)!)!"]
-)
+@pytest.mark.parametrize("huge", ["10^{10^{10}}", "9^{9^{9^{9}}}", "(10^7)!", "((9!)!)!"])
 def test_huge_numbers_are_not_evaluated(huge: str) -> None:
     assert score("3", huge) == 0.0
 

@@ -40,7 +40,7 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=3).map(lambd
         ("squad", "3.14", "(3.14)", True),
         ("squad", "3.14", "314", False),
         ("squad", "5", "-5", False),
-        ("mcq", "B", "(b) three metres", False),
+        ("mcq", "B", "(b) three metres", True),
         ("mcq", "B", "(b): three metres", True),
         ("mcq", "(B)", "B - three", True),
         ("mcq", "B", "A or B", False),

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.rewards.service import (
     alive,
     descendants,
     eventually,
+    faulty_item,
     serving,
     start,
 )
@@ -27,31 +30,33 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
-def busy(service: Service, mark: Path) -> threading.Thread:
-    """Have a worker spin for ever; returns once it does."""
+@contextmanager
+def busy(service: Service, mark: Path) -> Iterator[list[int]]:
+    """While a worker spins for ever; yields what will be the status of that request, if any."""
+    statuses: list[int] = []
 
     def ask() -> None:
-        try:
-            service.faulty(f"spin {mark}")
-        except OSError:
-            pass  # The service is ended under this request.
+        with suppress(OSError):  # The service may die under the request.
+            statuses.append(service.ask("POST", "/v1/score", faulty_item(f"spin {mark}"))[0])
 
     asking = threading.Thread(target=ask)
     asking.start()
     assert eventually(mark.exists)
-    return asking
+    yield statuses
+    asking.join(15)
+    assert not asking.is_alive()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_the_service(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, "--verifiers", FAULTY, "--workers", "2") as service:
-        asking = busy(service, tmp_path / "spinning")
-        below = descendants(service.process.pid)
-        assert len(below) == 3
-        service.process.send_signal(number)
-        assert service.process.wait(15) == (-number if number == signal.SIGKILL else 0)
-        assert eventually(lambda: not alive(below))
-        asking.join(15)
+        with busy(service, tmp_path / "spinning") as statuses:
+            below = descendants(service.process.pid)
+            assert len(below) == 3
+            service.process.send_signal(number)
+            assert service.process.wait(15) == (-number if number == signal.SIGKILL else 0)
+            assert eventually(lambda: not alive(below))
+        assert statuses == ([] if number == signal.SIGKILL else [503])
 
 
 def test_the_service_recovers_from_the_loss_of_all_its_processes(tmp_path: Path) -> None:

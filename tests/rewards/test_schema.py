@@ -17,12 +17,11 @@ def test_only_scored_carries_a_number_in_the_unit_interval(
     status: str, score: float | None
 ) -> None:
     row = {"id": "i", "verifier": "v", "status": status, "score": score}
-    if (status == "scored") == (score is not None and 0 <= score <= 1):
-        if score is None or status == "scored":
-            assert Verdict.model_validate(row).score == score
-            return
-    with pytest.raises(ValidationError):
-        Verdict.model_validate(row)
+    if (score is not None and 0 <= score <= 1) if status == "scored" else score is None:
+        assert Verdict.model_validate(row).score == score
+    else:
+        with pytest.raises(ValidationError):
+            Verdict.model_validate(row)
 
 
 def test_the_three_verdicts() -> None:

@@ -27,8 +27,8 @@ def test_calls_and_text_outside_the_deliberation() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", "[1]", '[{"a": {}, "b": {}}]', "[{}]", '[{"a": NaN}]', '[{"a": {}}', "[" * 9999,
-     '[{"a": {"x": 1, "x": 2}}]', "9" * 5000],
+    ["", "[]", "{}", "[1]", '[{"a": {}, "b": {}}]', "[{}]", '[{"a": NaN}]', '[{"a": {}}',
+     "[" * 9999, '[{"a": {"x": 1, "x": 2}}]', "9" * 5000],
 )  # fmt: skip
 def test_a_block_that_is_no_list_of_calls_is_malformed(content: str) -> None:
     turn = read_turn(f"{OPEN}{content}{CLOSE}")
