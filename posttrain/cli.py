@@ -17,6 +17,7 @@ from posttrain.journal import Journal
 from posttrain.plan import Plan, resolve
 from posttrain.recipe import load
 from posttrain.registry import Refused, Registry
+from posttrain.services import ServiceFailed
 from posttrain.store import Store
 from posttrain.view import plan_table, suite_table
 
@@ -234,8 +235,12 @@ def main() -> None:
         _end(full if fault.errno == errno.ENOSPC else str(fault), 4)
     except KeyboardInterrupt:
         _end("interrupted; run the same command again to continue", 1)
+    except ServiceFailed as fault:
+        _end(str(fault), 4)
     except RuntimeError as fault:
         _end(str(fault), 1)
+    except Exception as fault:  # noqa: BLE001  # A fault of ours: still one line, and how to see more.
+        _end(f"internal error: {fault.__class__.__name__}: {fault}; --debug shows where", 4)
 
 
 def _end(message: str, code: int) -> None:

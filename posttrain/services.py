@@ -17,6 +17,10 @@ _READY_WITHIN = 90.0
 _RESTARTS = 20
 
 
+class ServiceFailed(RuntimeError):
+    """A service could not be started or kept up."""
+
+
 class Rewards:
     """The reward service of a run: the recipe's `url`, or a process of ours on loopback."""
 
@@ -52,15 +56,15 @@ class Rewards:
             )  # fmt: skip
 
     def await_ready(self) -> None:
-        """Return once `/readyz` answers 200; ValueError after 90 s or if it ended."""
+        """Return once `/readyz` answers 200; ServiceFailed after 90 s or if it ended."""
         deadline = time.monotonic() + _READY_WITHIN
         while time.monotonic() < deadline:
             if self._process is not None and self._process.poll() is not None:
-                raise ValueError(f"the reward service ended at its start; {self._see_log()}")
+                raise ServiceFailed(f"the reward service ended at its start; {self._see_log()}")
             if self._found_port() and _answers(f"{self.url}/readyz"):
                 return
             time.sleep(0.1)
-        raise ValueError(
+        raise ServiceFailed(
             f"the reward service at {self.url} was not ready in {_READY_WITHIN:.0f} s; "
             f"{self._see_log()}"
         )
@@ -73,12 +77,14 @@ class Rewards:
         return bool(self._config.url or self._port)
 
     def supervise(self) -> bool:
-        """Start it again if it died; returns whether it had. ValueError when it keeps dying."""
+        """Start it again if it died; returns whether it had. ServiceFailed when it keeps dying."""
         if self._process is None or self._process.poll() is None:
             return False
         self._restarts += 1
         if self._restarts > _RESTARTS:
-            raise ValueError(f"the reward service died {self._restarts} times; {self._see_log()}")
+            raise ServiceFailed(
+                f"the reward service died {self._restarts} times; {self._see_log()}"
+            )
         self._launch()
         return True
 

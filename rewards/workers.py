@@ -69,6 +69,7 @@ class Pool:
         for _ in range(self._limits.workers):
             slot = Slot(self._nursery, self._limits.deadline, self._metrics)
             self._tasks.append(asyncio.create_task(self._serve(slot)))
+            self._tasks[-1].add_done_callback(self._ended)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -107,15 +108,17 @@ class Pool:
             self._metrics.waiting.set(self._queue.qsize())
 
     async def _serve(self, slot: Slot) -> None:
-        try:
-            while True:
-                await slot.warm()
-                job = await self._queue.get()
-                self._metrics.waiting.set(self._queue.qsize())
-                if not job.verdict.done():
-                    await self._settle(slot, job)
-        except StartFault as fault:
-            self.broken = str(fault)
+        while True:
+            await slot.warm()
+            job = await self._queue.get()
+            self._metrics.waiting.set(self._queue.qsize())
+            if not job.verdict.done():
+                await self._settle(slot, job)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A slot ends only where no worker can be started, or by a bug: nobody may wait for it."""
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.broken = str(fault) if isinstance(fault, StartFault) else repr(fault)
             self._drain(self.broken)
 
     async def _settle(self, slot: Slot, job: _Job) -> None:
