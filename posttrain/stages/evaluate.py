@@ -1,6 +1,5 @@
 """Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
 
-
 import json
 
 from pydantic import Field

@@ -23,6 +23,9 @@ PROFILE = Profile(
         "VERL_LOGGING_LEVEL": "WARN",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "1",
+        # The worker runs inside the engine core, which is forked where possible (vllm_worker).
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_WORKER_MULTIPROC_METHOD": "fork",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_NO_USAGE_STATS": "1",
         "OMP_NUM_THREADS": "1",
@@ -52,6 +55,8 @@ PROFILE = Profile(
         f"{_ROLLOUT}.checkpoint_engine.backend": "gloo",
         f"{_ROLLOUT}.checkpoint_engine.custom_backend_module": "posttrain.backends.cpu.weights",
         f"{_ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": 32,
+        f"{_ROLLOUT}.engine_kwargs.vllm.distributed_executor_backend": "uni",
+        f"{_ROLLOUT}.engine_kwargs.vllm.num_gpu_blocks_override": 1024,
         f"{_ROLLOUT}.engine_kwargs.vllm.worker_extension_cls": (
             "posttrain.backends.cpu.vllm_worker.ReloadableWorker"
         ),

@@ -2,11 +2,13 @@
 
 vLLM's CPU backend packs each linear layer's weight for oneDNN and drops the original, so that a
 later weight update finds an empty parameter. Importing this module (vLLM does, in its worker,
-before the model is built) keeps plain weights and multiplies with them.
+before the model is built) keeps plain weights and multiplies with them. Where the module is
+imported in the server already (a zygote does), the engine core is forked from it.
 """
 
 import torch
 import vllm.model_executor.layers.utils as linear_layers
+import vllm.utils.system_utils as system_utils
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
 VLLM_VERSION = "0.28.0"
@@ -22,7 +24,16 @@ def patch_linear_packing() -> None:
     linear_layers.dispatch_cpu_unquantized_gemm = keep_plain
 
 
+def patch_engine_start() -> None:
+    """vLLM spawns its engine core when in a Ray actor, and that imports everything once more.
+
+    A fork serves: the engine core talks to its parent by socket and never to Ray.
+    """
+    system_utils._maybe_force_spawn = lambda: None
+
+
 patch_linear_packing()
+patch_engine_start()
 
 
 class ReloadableWorker(vLLMColocateWorkerExtension):  # type: ignore[misc]  # verl ships no types

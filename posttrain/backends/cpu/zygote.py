@@ -93,6 +93,7 @@ def _ready(listener: socket.socket) -> bool:
 def _become_worker(line: socket.socket) -> None:
     """Take over what `enter` was started with and run the worker; never returns."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setpgid(0, 0)  # Ray kills the process group of a worker that ended
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     header, streams, _, _ = socket.recv_fds(line, 4, 3)
     arguments, environment, folder = json.loads(_read(line, int.from_bytes(header, "big")))
