@@ -23,7 +23,8 @@ class Profile:
 
     `environment` is set in every process before Ray, verl or vLLM is imported (local Ray workers
     inherit it). `ray` is None where Ray finds the hardware itself. `engine` and `rollout` are verl
-    overrides (dotted key -> value, relative to the root of verl's PPO config).
+    overrides (dotted key -> value, relative to the root of verl's PPO config). `forks_workers` says
+    whether an RL run's processes are forked from one that has imported everything.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Profile:
     ray: RayResources | None = None
     engine: Mapping[str, object] = field(default_factory=dict)
     rollout: Mapping[str, object] = field(default_factory=dict)
-    rollout_packages: tuple[str, ...] = ("vllm",)
+    forks_workers: bool = False
 
 
 def profile(name: str) -> Profile:

@@ -14,10 +14,22 @@ from transformers import PreTrainedTokenizerBase
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from posttrain.data.chat import ChatFormat, answers
+from rewards.client import RewardClient
+from rewards.schema import Item
 
 
 class RewardFaultError(RuntimeError):
     """The reward service gave no score: a fault of ours, never of the response."""
+
+
+_clients: dict[str, RewardClient] = {}
+"""One per service for the life of this process: its connections are reused."""
+
+
+async def _client(url: str) -> RewardClient:
+    if url not in _clients:
+        _clients[url] = await RewardClient(url).__aenter__()
+    return _clients[url]
 
 
 @functools.cache
@@ -31,7 +43,7 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
     def __init__(
         self, server_manager: Any, tokenizer: PreTrainedTokenizerBase, rewards: str, **unused: Any
     ) -> None:
-        # Not verl's __init__: it builds a chat-template tokenizer per trajectory.
+        # Not verl's __init__: it sets up chat-template tokenisation for every trajectory.
         self.server_manager = server_manager
         self.rewards = rewards
         self.chat = _chat(tokenizer)
@@ -48,7 +60,7 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
             sampling_params={**sampling_params, "stop_token_ids": self.chat.stop_ids},
         )
         turn = self.chat.parse(output.token_ids)
-        score = await self._score(row, output.token_ids, answers(turn))
+        score = await self._score(row, answers(turn))
         extra = {
             "thinking": float(turn.thoughts is not None),
             "complete": float(turn.complete),
@@ -64,20 +76,17 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
             extra_fields={**output.extra_fields, "reward_extra_info": extra},
         )
 
-    async def _score(self, row: dict[str, Any], ids: list[int], given: list[str] | None) -> float:
-        import aiohttp
-
-        item = {
-            "id": uuid4().hex,
-            "verifier": row["verifier"],
-            "response": self.chat.tokenizer.decode(ids),
-            "answers": given,
-            "gold": row["gold"],
-            "parameters": row["parameters"],
-        }
-        async with aiohttp.ClientSession() as session:
-            async with session.post(f"{self.rewards}/v1/score", json={"items": [item]}) as reply:
-                verdict = (await reply.json())["verdicts"][0]
-        if verdict["status"] != "scored":
-            raise RewardFaultError(f"{row['source']}: verdict {verdict['status']}: {verdict['reason']}")
-        return float(verdict["score"])
+    async def _score(self, row: dict[str, Any], given: list[str] | None) -> float:
+        """The service's score; answers not given well-formed are an empty list."""
+        item = Item(
+            id=uuid4().hex, verifier=row["verifier"], answers=given or [], gold=row["gold"],
+            parameters=row["parameters"],
+        )  # fmt: skip
+        client = await _client(self.rewards)
+        [verdict] = await client.score([item])
+        if verdict.score is None:
+            raise RewardFaultError(
+                f"source {row['source']}, verifier {verdict.verifier}: {verdict.status} "
+                f"({verdict.reason}): {verdict.detail}"
+            )
+        return verdict.score

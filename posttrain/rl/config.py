@@ -6,7 +6,6 @@ all equal left out. Overrides map dotted keys of verl's PPO config to values; no
 verl.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -182,6 +181,7 @@ def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
     """Overrides that put our plug-ins in place and switch off what is not used."""
     length = config.lengths.prompt + config.lengths.response
     sequences = config.prompts_per_step * config.group
+    micro = next(size for size in range(min(sequences, 128), 0, -1) if sequences % size == 0)
     return {
         f"{_V1}.trainer_mode": "separate_async",
         "actor_rollout_ref.hybrid_engine": False,
@@ -198,8 +198,8 @@ def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
         f"{ROLLOUT}.agent.num_workers": 1,
         f"{ROLLOUT}.agent.default_agent_loop": "answer",
         f"{ROLLOUT}.agent.agent_loop_config_path": str(place.agents),
-        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": min(sequences, 128),
-        f"{ACTOR}.ppo_micro_batch_size_per_gpu": min(sequences, 128),
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": micro,
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu": micro,
         f"{ACTOR}.data_loader_seed": place.seed,
         f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
         f"{ACTOR}.checkpoint.load_contents": ["model", "optimizer", "extra"],

@@ -34,7 +34,9 @@ def freeze(
     ]
     longest = max((len(row["ids"]) for row in rows), default=0)
     if longest > config.lengths.prompt:
-        raise ValueError(f"a prompt has {longest} tokens; lengths.prompt is {config.lengths.prompt}")
+        raise ValueError(
+            f"a prompt has {longest} tokens; lengths.prompt is {config.lengths.prompt}"
+        )
     if len(rows) < config.prompts_per_step:
         raise ValueError(
             f"{len(rows)} prompts in all, fewer than prompts_per_step = {config.prompts_per_step}"

@@ -5,23 +5,31 @@ in short steps, passes its reports on and kills it when it shows no sign of life
 whatever ends the run, the runner dies, and with it all that it started.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import ray
+import ray.util
+from ray.exceptions import RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup
 
 from posttrain.backends import Profile
 from posttrain.rl.config import LimitsConfig, Place, RlConfig, overrides
 
 Metrics = Mapping[str, float]
 
+_PACE = 0.5
+"""Seconds between looks at the runner."""
 
-class RunLostError(RuntimeError):
+_GROUP = "verl_group_"
+_ACTORS = ("WorkerDict_", "rollout_standalone_", "vllm_server_", "agent_loop_", "TransferQueue")
+"""How verl and TransferQueue name what they start."""
+
+
+class RunLostError(ConnectionError):
     """A process of the run died or fell silent: trying again from the checkpoint may help."""
 
 
@@ -97,6 +105,33 @@ def compose(settings: Mapping[str, Any]) -> Any:
     return config
 
 
+def clear(patience: float = 60.0) -> None:
+    """Remove what a run left in this Ray session and wait until it is gone.
+
+    Actors die with their runner, but Ray keeps a dead actor's placement groups for as long as the
+    job lives. verl's names are fixed, so a session holds one run at a time: whatever bears such a
+    name is a leftover. RunLostError if it stays.
+    """
+    deadline = time.monotonic() + patience
+    while left := _left():
+        if time.monotonic() > deadline:
+            raise RunLostError(f"an earlier run does not go away: {', '.join(left)}")
+        time.sleep(0.1)
+
+
+def _left() -> list[str]:
+    """Names of a run's placement groups, now being removed, and of its actors."""
+    groups = ray.util.placement_group_table()
+    names = []
+    for key, group in groups.items():
+        if _GROUP in group["name"] and group["state"] != "REMOVED":
+            handle = PlacementGroup(ray.PlacementGroupID.from_hex(key))
+            ray.util.remove_placement_group(handle)
+            names.append(group["name"])
+    actors = [str(actor["name"]) for actor in ray.util.list_named_actors(all_namespaces=True)]
+    return names + [name for name in actors if any(part in name for part in _ACTORS)]
+
+
 @contextmanager
 def _runner(executable: str | None) -> Iterator[Any]:
     environment = {"py_executable": executable} if executable else {}
@@ -109,6 +144,7 @@ def _runner(executable: str | None) -> Iterator[Any]:
         yield actor
     finally:
         ray.kill(actor)
+        clear()
 
 
 def train(
@@ -125,12 +161,16 @@ def train(
     exceeded.
     """
     settings = overrides(config, place, profile)
+    clear()
     with _runner(executable) as runner:
         done = runner.run.remote(settings, config.limits)
-        while not ray.wait([done], timeout=1.0)[0]:
+        try:
+            while not ray.wait([done], timeout=_PACE)[0]:
+                _listen(runner, config.limits, report)
+            ray.get(done)
             _listen(runner, config.limits, report)
-        ray.get(done)
-        _listen(runner, config.limits, report)
+        except RayError as fault:
+            raise _explained(fault) from None
 
 
 def _listen(runner: Any, limits: LimitsConfig, report: Callable[[int, Metrics], None]) -> None:
@@ -139,3 +179,15 @@ def _listen(runner: Any, limits: LimitsConfig, report: Callable[[int, Metrics], 
         report(step, metrics)
     if pulse.idle > limits.silence:
         raise RunLostError(f"nothing happened for {pulse.idle:.0f} s (limits.silence)")
+
+
+def _explained(fault: RayError) -> Exception:
+    """The error at the bottom of `fault`: a lost process as RunLostError, any other as it is."""
+    cause: BaseException = fault
+    while isinstance(cause, RayTaskError) and cause.cause is not None:
+        cause = cause.cause
+    if isinstance(cause, RayError):
+        summary = " ".join(line.strip() for line in str(cause).splitlines()[:4])
+        return RunLostError(f"a process of the run was lost ({type(cause).__name__}): {summary}")
+    assert isinstance(cause, Exception)
+    return cause

@@ -6,8 +6,6 @@ checkpoint is announced by one atomic pointer, so that a crash leaves the previo
 """
 
 import asyncio
-import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
 from posttrain.rl.buffer import BoundedBuffer
+from posttrain.rl.checkpoints import announce
 from posttrain.rl.config import LimitsConfig
 
 PROBES = 8
@@ -33,6 +32,7 @@ PROBE_TOKENS = 32
 REPORTED = {
     "reward": "critic/score/mean",
     "response_length": "response_length/mean",
+    "tokens": "tokens",
     "gradient_norm": "actor/grad_norm",
     "log_ratio": "actor/ppo_kl",
     "clipped": "actor/pg_clipfrac",
@@ -146,6 +146,7 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
     ) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         metrics.update(self._behaviour(batch))
+        metrics["tokens"] = sum(tag["response_len"] for tag in batch.tags)
         named = {ours: metrics.get(theirs, 0.0) for ours, theirs in REPORTED.items()}
         self._report(self.global_steps, {name: float(value) for name, value in named.items()})
 
@@ -174,23 +175,3 @@ def _trajectory(prompt: list[int], response: list[int], log_probs: Any) -> dict[
         "loss_mask": mask,
         "rollout_log_probs": torch.tensor(log_probs, dtype=torch.float32),
     }
-
-
-def announce(checkpoints: Path, step: int) -> None:
-    """Make the checkpoint of `step` the one to resume from; atomic."""
-    pointer = checkpoints / "latest.json"
-    draft = pointer.with_suffix(".draft")
-    with draft.open("w") as stream:
-        json.dump({"step": step}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.rename(pointer)
-
-
-def latest(checkpoints: Path) -> Path | None:
-    """Folder of the newest complete checkpoint, or None."""
-    pointer = checkpoints / "latest.json"
-    if not pointer.exists():
-        return None
-    step = json.loads(pointer.read_text())["step"]
-    return checkpoints / f"global_step_{step}"

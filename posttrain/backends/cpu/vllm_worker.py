@@ -6,9 +6,11 @@ before the model is built) keeps plain weights and multiplies with them. Where t
 imported in the server already (a zygote does), the engine core is forked from it.
 """
 
+import multiprocessing
+
 import torch
 import vllm.model_executor.layers.utils as linear_layers
-import vllm.utils.system_utils as system_utils
+import vllm.v1.engine.utils as engine_utils
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
 VLLM_VERSION = "0.28.0"
@@ -19,17 +21,17 @@ def patch_linear_packing() -> None:
     """vLLM packs CPU linear weights at load and frees them: an update would have no target."""
 
     def keep_plain(layer: torch.nn.Module, remove_weight: bool) -> None:
-        layer.cpu_linear = torch.nn.functional.linear
+        layer.__dict__["cpu_linear"] = torch.nn.functional.linear
 
     linear_layers.dispatch_cpu_unquantized_gemm = keep_plain
 
 
 def patch_engine_start() -> None:
-    """vLLM spawns its engine core when in a Ray actor, and that imports everything once more.
+    """On CPUs vLLM spawns its engine core, which then imports everything once more.
 
     A fork serves: the engine core talks to its parent by socket and never to Ray.
     """
-    system_utils._maybe_force_spawn = lambda: None
+    engine_utils.get_mp_context = lambda: multiprocessing.get_context("fork")
 
 
 patch_linear_packing()

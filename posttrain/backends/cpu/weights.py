@@ -12,7 +12,11 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch.distributed import PrefixStore, ProcessGroupGloo, TCPStore
+from torch.distributed import (  # type: ignore[attr-defined]  # torch re-exports them silently
+    PrefixStore,
+    ProcessGroupGloo,
+    TCPStore,
+)
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 
 TIMEOUT = timedelta(seconds=60)
@@ -31,7 +35,7 @@ class GlooCheckpointEngine(CheckpointEngine):  # type: ignore[misc]  # verl ship
     def __init__(self, bucket_size: int, is_master: bool = False) -> None:
         self._is_master = is_master
         self._store: TCPStore | None = None
-        self._group: ProcessGroupGloo | None = None
+        self._group: Any = None  # torch's stubs leave out the gloo group's methods
         self._rank = _OUTSIDE
 
     def prepare(self) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""Which of a run's checkpoints is complete: one pointer file, replaced atomically.
+
+verl writes a checkpoint as a folder `global_step_N` of several parts (weights, optimizer, position
+in the data, trajectories under way); a crash may leave any of them half-written. Only the folder
+that the pointer names is ever read.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+_POINTER = "latest.json"
+
+
+def announce(checkpoints: Path, step: int) -> None:
+    """Make the checkpoint of `step` the one to resume from, then remove all others."""
+    draft = checkpoints / f"{_POINTER}.draft"
+    with draft.open("w") as stream:
+        json.dump({"step": step}, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.rename(checkpoints / _POINTER)
+    for folder in checkpoints.glob("global_step_*"):
+        if folder != latest(checkpoints):
+            shutil.rmtree(folder)
+
+
+def latest(checkpoints: Path) -> Path | None:
+    """Folder of the newest complete checkpoint, or None."""
+    pointer = checkpoints / _POINTER
+    if not pointer.exists():
+        return None
+    return checkpoints / f"global_step_{json.loads(pointer.read_text())['step']}"
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """Steps trained in a checkpoint folder; 0 for none."""
+    return int(checkpoint.name.rpartition("_")[2]) if checkpoint else 0

@@ -1,0 +1,91 @@
+"""RL: trains a checkpoint on verifiable prompts with asynchronous verl and vLLM."""
+
+import json
+import os
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from posttrain.rl.checkpoints import latest, step_of
+from posttrain.rl.config import Place, RlConfig
+from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+
+VERSION = 1
+
+
+class Config(RlConfig, StageConfig):
+    """An RL run and the checkpoint it starts from."""
+
+    source: str = Field(alias="from")
+
+    def inputs(self) -> dict[str, str]:
+        """The checkpoint to start from and the data of each source."""
+        data = {source.data for source in self.sources.values()}
+        return {"from": self.source, **{f"data.{name}": name for name in sorted(data)}}
+
+    def services(self) -> tuple[str, ...]:
+        """Rewards come from a service."""
+        return ("rewards",)
+
+    def cores(self) -> int:
+        """One for the trainer, one for rollouts."""
+        return 2
+
+
+def run(context: StageContext[Config]) -> Outcome:
+    """Train inside this process's Ray session and write the checkpoint."""
+    from posttrain.backends import profile
+
+    backend = profile(context.backend)
+    os.environ.update(backend.environment)  # verl picks its platform when first imported
+    from posttrain.rl import export, session
+    from posttrain.rl.workers import workers
+
+    config, start = context.config, context.inputs["from"]
+    with workers(backend) as executable:
+        place = _place(context)
+        log = export.Log(context.work / "metrics.jsonl", step_of(place.resume))
+
+        def report(step: int, metrics: Mapping[str, float]) -> None:
+            if metrics:
+                log.add(step, metrics)
+            context.report(Progress(step, config.steps, metrics=metrics))
+
+        if step_of(place.resume) < config.steps:
+            session.train(config, place, backend, report, executable)
+    trained = latest(place.checkpoints)
+    assert trained is not None
+    assert step_of(trained) == config.steps
+    facts = export.export(start.path, start.record.facts, trained, context.output)
+    (context.output / "metrics.jsonl").write_text((context.work / "metrics.jsonl").read_text())
+    tokens = sum(row["tokens"] for row in log.rows)
+    return Outcome(
+        export.summary(log.rows), {**facts, "steps": config.steps, "optimised_tokens": int(tokens)}
+    )
+
+
+def _place(context: StageContext[Config]) -> Place:
+    """Freeze the prompts and lay out the work folder; continues where it left off."""
+    from posttrain.data.chat import ChatFormat
+    from posttrain.rl import prompts
+    from posttrain.training.checkpoint import load_tokenizer
+
+    start, work = context.inputs["from"], context.work
+    chat = ChatFormat.from_tokenizer(load_tokenizer(start.path, start.record.facts))
+    names = {source.data for source in context.config.sources.values()}
+    data = {name: context.inputs[f"data.{name}"].path for name in names}
+    prompts.freeze(context.config, data, chat, context.seed, work / "prompts.jsonl")
+    loop = {
+        "name": "answer",
+        "_target_": "posttrain.rl.agent.AnswerLoop",
+        "rewards": context.services["rewards"],
+    }
+    (work / "agents.yaml").write_text(json.dumps([loop]))
+    return Place(
+        model=start.path / "model",
+        prompts=work / "prompts.jsonl",
+        agents=work / "agents.yaml",
+        checkpoints=work / "checkpoints",
+        resume=latest(work / "checkpoints"),
+        seed=context.seed,
+    )
