@@ -7,8 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
+from posttrain.names import Name
 from posttrain.quantities import Points, Share
 
 
@@ -46,7 +55,16 @@ def _named(value: object) -> object:
     return {"equivalence": True} if value == "equivalence" else value
 
 
-Gate = Annotated[Equivalence | Threshold, BeforeValidator(_named)]
+def _kind(value: object) -> str:
+    stated = isinstance(value, Equivalence) or (isinstance(value, dict) and "equivalence" in value)
+    return "equivalence" if stated else "threshold"
+
+
+Gate = Annotated[
+    Annotated[Equivalence, Tag("equivalence")] | Annotated[Threshold, Tag("threshold")],
+    Discriminator(_kind),
+    BeforeValidator(_named),
+]
 
 
 class Promotion(BaseModel):
@@ -55,7 +73,7 @@ class Promotion(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     checkpoint: str
-    to: str
+    to: Name
     gates: tuple[Gate, ...] = Field(min_length=1)
 
 

@@ -75,7 +75,7 @@ def chains(seed: int, count: int) -> list[Row]:
 
 
 def dialogues(seed: int, rows: int) -> list[Row]:
-    """Single questions answered by tool or in words; three lists in ten are thought through."""
+    """Single questions answered by tool or in words; two lists in five are thought through."""
     draw = random.Random(f"dialogues {seed}")
     return [_dialogue(draw) for _ in range(rows)]
 
@@ -157,12 +157,12 @@ def _some_list(draw: random.Random, fewest: int, most: int) -> str:
 def _document(draw: random.Random, level: float) -> Row:
     kind = draw.random()
     most = 2 + round((ITEMS[1] - 2) * level)
-    if kind < 0.60:
+    if kind < 0.66:
         return _chain_document(_train_list(draw, 2, most))
-    if kind < 0.68:
+    if kind < 0.72:
         digits = _train_list(draw, 2, most)
         return {"prompt": f"{listing(digits)} max:", "continuation": f" {chain(digits, max)}"}
-    if kind < 0.92:
+    if kind < 0.94:
         note, values = _note(draw, draw.randint(1, 1 + round(4 * level)), draw.choice((0, 0, 0, 1)))
         keys = draw.sample(sorted(values), len(values))
         return {"prompt": note, "continuation": "".join(f" {key}{values[key]}" for key in keys)}
@@ -190,13 +190,13 @@ def _dialogue(draw: random.Random) -> Row:
 
 
 def _answered(question: Question, chance: float) -> Row:
-    """A dialogue. Deliberation is enabled in four of five; three of eight of those do think.
+    """A dialogue. Deliberation is enabled in nine of ten; four of those nine do think.
 
     Fewer than half: a model that takes the likeliest token then answers directly, and what
     reinforcement learning changes is to be seen.
     """
-    thoughts = question.thoughts if chance < 0.3 else None
-    return _conversation([_user(question.text), _reply(question, thoughts)], chance < 0.8)
+    thoughts = question.thoughts if chance < 0.4 else None
+    return _conversation([_user(question.text), _reply(question, thoughts)], chance < 0.9)
 
 
 def _long_document(draw: random.Random, tokens: int) -> Row:

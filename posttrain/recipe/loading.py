@@ -1,6 +1,7 @@
 """From a recipe file to a checked Recipe, or to one line per fault: place, what, what to do."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,22 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from posttrain import stages
-from posttrain.recipe.schema import Envelope, Location, Recipe, Stage
+from posttrain.recipe.document import Location
+from posttrain.recipe.schema import Envelope, Recipe, Stage
 from posttrain.recipe.source import Source, override, read
+from posttrain.stages import StageConfig
+
+QUOTE = "'"
+
+_WANTED = {
+    "a map of keys is wanted": ("model_type", "dict_type", "model_attributes_type"),
+    "a list is wanted": ("list_type", "tuple_type"),
+    "text is wanted": ("string_type",),
+    "a whole number is wanted": ("int_type", "int_parsing", "int_from_float", "int_parsing_size"),
+    "a number is wanted": ("float_type", "float_parsing"),
+    "true or false is wanted": ("bool_type", "bool_parsing"),
+}
+"""What is said -> pydantic's error types that mean it."""
 
 
 def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
@@ -49,8 +64,10 @@ def _entries(envelope: Envelope) -> Iterator[tuple[Location, object, dict[str, A
 def _stage(
     kind: object, raw: dict[str, Any], location: Location, source: Source
 ) -> tuple[Stage | None, list[str]]:
+    place = source.where((*location, "kind"))
+    if kind is None:
+        return None, [f"{place}: {'.'.join(map(str, location))}.kind is missing; it has no default"]
     if kind not in stages.KINDS:
-        place = source.where((*location, "kind"))
         return None, [f"{place}: {_unknown('stage kind', str(kind), stages.KINDS)}"]
     config, faults = _checked(stages.module(str(kind)).Config, raw, location, source)
     return (Stage(str(kind), config) if config is not None else None), faults
@@ -62,66 +79,107 @@ def _checked(
     try:
         return model.model_validate(raw), []
     except ValidationError as fault:
-        lines = [_line(error, model, location, source) for error in fault.errors()]
-        return None, list(dict.fromkeys(lines))
+        return None, list(_lines(fault, model, raw, location, source))
 
 
-def _line(error: ErrorDetails, model: type[BaseModel], location: Location, source: Source) -> str:
-    inner: Location = error["loc"]
-    full = (*location, *_written(inner, source, location))
-    name = ".".join(map(str, full)) or "recipe"
-    place = source.where(full)
-    if error["type"] == "extra_forbidden":
-        known = _known_keys(model.model_json_schema(), inner[:-1])
-        owner = ".".join(map(str, full[:-1])) or "the recipe"
-        return f"{place}: {_unknown(f'key in {owner}', str(inner[-1]), known)}"
-    if error["type"] == "missing":
-        return f"{place}: {name} is missing; it has no default"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{place}: {name}: {message}{_given(error)}"
+def _lines(
+    fault: ValidationError,
+    model: type[BaseModel],
+    raw: Mapping[str, Any],
+    location: Location,
+    source: Source,
+) -> Iterator[str]:
+    """One line for each place in the recipe; what the branches of a union say of it is joined."""
+    told: dict[Location, list[str]] = {}
+    for error in fault.errors(include_url=False):
+        written = _written(error, raw)
+        known = _known_keys(_describing(model, raw), written[:-1])
+        full = (*location, *written)
+        told.setdefault(full, []).append(_message(error, full, known))
+    for full, messages in told.items():
+        first, *others = dict.fromkeys(messages)
+        more = [other.removeprefix(f"{_dotted(full)}: ") for other in others]
+        yield f"{source.where(full)}: {', or '.join([first, *more])}"
+
+
+def _message(error: ErrorDetails, full: Location, known: Sequence[str]) -> str:
+    name, kind, context = _dotted(full), error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown(f"key in {_dotted(full[:-1])}", str(full[-1]), known)
+    if kind in ("missing", "union_tag_not_found"):
+        key = f".{str(context['discriminator']).strip(QUOTE)}" if context else ""
+        return f"{name}{key} is missing; it has no default"
+    if kind == "union_tag_invalid":
+        kinds = str(context["expected_tags"]).replace(QUOTE, "").split(", ")
+        return _unknown(f"kind of {name}", str(context["tag"]), kinds)
+    return f"{name}: {_worded(error)}{_given(error)}"
+
+
+def _dotted(location: Location) -> str:
+    return ".".join(map(str, location)) or "the recipe"
+
+
+def _worded(error: ErrorDetails) -> str:
+    for words, kinds in _WANTED.items():
+        if error["type"] in kinds:
+            return words
+    if error["type"] == "too_short":
+        return f"needs at least {error['ctx']['min_length']} of them"
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return " ".join(re.sub(r"^(Input|String|Value) should ", "must ", message).split())
 
 
 def _given(error: ErrorDetails) -> str:
     value = error.get("input")
-    return f" (it is {value!r})" if isinstance(value, str | int | float | bool) else ""
+    if error["type"] == "value_error" or not isinstance(value, str | int | float | bool):
+        return ""  # Our own validators say what they were given.
+    text = repr(value)
+    return f" (it is {text if len(text) <= 60 else text[:60] + '...'})"
 
 
-def _written(inner: Location, source: Source, location: Location) -> Location:
-    """Drop the steps pydantic adds for unions and tags: they are in no file."""
+def _written(error: ErrorDetails, raw: object) -> Location:
+    """The error's location without the steps pydantic adds for unions: they are in no file."""
     kept: list[str | int] = []
-    for step in inner:
-        if (*location, *kept, step) in source.places or step is inner[-1]:
+    for step in error["loc"]:
+        if (isinstance(raw, dict) and step in raw) or (
+            isinstance(raw, list) and isinstance(step, int) and step < len(raw)
+        ):
             kept.append(step)
-    return tuple(kept)
+            raw = raw[step]  # type: ignore[index]
+    return (*kept, error["loc"][-1]) if error["type"] == "missing" else tuple(kept)
+
+
+def _describing(model: type[BaseModel], raw: Mapping[str, Any]) -> type[BaseModel]:
+    return model.described_by(raw) if issubclass(model, StageConfig) else model
 
 
 def _unknown(what: str, given: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(given, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-    return f"unknown {what}: {given!r}; {hint}"
+    return f"unknown {what}: {given[:60]!r}; {hint}"
 
 
-def _known_keys(schema: dict[str, Any], location: Location) -> list[str]:
-    nodes = [schema]
+def _known_keys(model: type[BaseModel], location: Location) -> list[str]:
+    """Keys that `model` allows at `location`, over all branches of its unions."""
+    schema = model.model_json_schema()
+    nodes = _branches([schema], schema)
     for step in location:
-        nodes = [child for node in _alternatives(nodes, schema) for child in _children(node, step)]
-    return [key for node in _alternatives(nodes, schema) for key in node.get("properties", {})]
+        children = [child for node in nodes if (child := _child(node, step)) is not None]
+        nodes = _branches(children, schema)
+    return list(dict.fromkeys(key for node in nodes for key in node.get("properties", {})))
 
 
-def _alternatives(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[str, Any]]:
+def _branches(nodes: list[dict[str, Any]], schema: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for node in nodes:
         if reference := node.get("$ref"):
-            found += _alternatives([schema["$defs"][reference.rsplit("/", 1)[-1]]], schema)
-        choices = [*node.get("anyOf", []), *node.get("oneOf", []), *node.get("allOf", [])]
-        found += [node, *_alternatives(choices, schema)]
+            found += _branches([schema["$defs"][reference.rsplit("/", 1)[-1]]], schema)
+        choices = [choice for word in ("anyOf", "oneOf", "allOf") for choice in node.get(word, [])]
+        found += [node, *_branches(choices, schema)]
     return found
 
 
-def _children(node: dict[str, Any], step: str | int) -> list[dict[str, Any]]:
-    """Schemas one step down; a step that pydantic added for a union stays where it is."""
-    if isinstance(step, int):
-        child = node.get("items") or node.get("additionalProperties")
-    else:
-        child = node.get("properties", {}).get(step) or node.get("additionalProperties")
-    return [child] if isinstance(child, dict) else [node]
+def _child(node: dict[str, Any], step: str | int) -> dict[str, Any] | None:
+    inner = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step)
+    child = inner or node.get("additionalProperties")
+    return child if isinstance(child, dict) else None

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
 from posttrain.evaluation.suites import Suite
 from posttrain.gates import Promotion
+from posttrain.names import Name
+from posttrain.recipe.document import Location
 from posttrain.stages import StageConfig
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=40)]
-"""Names of runs, stages, data and suites; they form paths and addresses."""
-
-Location = tuple[str | int, ...]
 
 
 class RewardService(BaseModel):
@@ -45,7 +42,7 @@ class Envelope(BaseModel):
     data: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     services: Services = Services()
     suites: dict[Name, Suite] = Field(default_factory=dict)
-    stages: dict[Name, dict[str, Any]]
+    stages: dict[Name, dict[str, Any]] = Field(min_length=1)
     promote: Promotion | None = None
 
 

@@ -1,21 +1,22 @@
-"""A recipe's text as plain values that remember the line each of them was written on."""
+"""A recipe's text, with what it extends and what the command line changes, as plain values.
 
-from collections.abc import Mapping
+Each value keeps the place that decided it: `file:line`, or the `--set` that wrote it.
+"""
+
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError
+from posttrain.recipe.document import Document, Location
 
-from posttrain.recipe.schema import Location
+_BYTES = 1 << 20
+_NAME_LENGTH = 200
 
 
 @dataclass
 class Source:
-    """Plain `values`, and for each location in them the place it was written (`file:line`)."""
+    """Plain `values`, and for each location in them the place it was written."""
 
     values: dict[str, Any]
     places: dict[Location, str] = field(default_factory=dict)
@@ -27,82 +28,82 @@ class Source:
                 return place
         return self.places.get((), "recipe")
 
+    def forget(self, location: Location) -> None:
+        """Drop the places at and below `location`, whose value is about to be replaced."""
+        size = len(location)
+        for known in [known for known in self.places if known[:size] == location]:
+            del self.places[known]
+
 
 def read(path: Path) -> Source:
-    """Parse one file and what it `extends`; ValueError with file:line if it is no valid YAML."""
-    source = _parse(path)
-    parent = source.values.pop("extends", None)
-    if parent is None:
-        return source
-    if not isinstance(parent, str):
-        raise ValueError(f"{source.where(('extends',))}: extends names one recipe file")
-    base = read(path.parent / parent)
-    _merge(base.values, source.values)
-    base.places.update(source.places)
-    return base
+    """One file merged into what it `extends`; ValueError, with its place, if it is no recipe."""
+    return _read(path, str(path), ())
 
 
 def override(source: Source, assignment: str) -> None:
     """Apply one `--set a.b=value`; the value is YAML. The schema checks the result."""
     name, equals, text = assignment.partition("=")
     keys = name.split(".")
-    if not equals or not all(keys):
-        raise ValueError(f"--set {assignment}: write --set stage.key=value")
+    readable = name.isprintable() and len(name) <= _NAME_LENGTH
+    place = f"--set {name}" if readable else f"--set {name[:_NAME_LENGTH]!a}"
+    if not equals or not all(keys) or not readable:
+        raise ValueError(f"{place}: write --set stage.key=value")
     target = source.values
-    for depth, key in enumerate(keys[:-1]):
+    for depth, key in enumerate(keys[:-1], start=1):
+        if key not in target:
+            source.places[tuple(keys[:depth])] = place
         target = target.setdefault(key, {})
         if not isinstance(target, dict):
-            raise ValueError(f"--set {assignment}: {'.'.join(keys[: depth + 1])} holds no keys")
-    target[keys[-1]] = _plain(YAML(typ="rt").load(text), (), "", {})
-    source.places[tuple(keys)] = f"--set {name}"
+            raise ValueError(f"{place}: {'.'.join(keys[:depth])} holds no keys")
+    document = Document(text, lambda line: place)
+    target[keys[-1]] = document.read()
+    source.forget(tuple(keys))
+    source.places[tuple(keys)] = place
 
 
-def _parse(path: Path) -> Source:
+def _read(path: Path, blamed: str, children: tuple[str, ...]) -> Source:
+    source = _parse(path, blamed)
+    parent = source.values.pop("extends", None)
+    if parent is None:
+        return source
+    place = source.where(("extends",))
+    if not isinstance(parent, str):
+        raise ValueError(f"{place}: extends names one recipe file")
+    chain = (*children, os.path.realpath(path))
+    if os.path.realpath(path.parent / parent) in chain:
+        raise ValueError(f"{place}: extends {parent}, which extends this file in turn")
+    base = _read(path.parent / parent, f"{place}: extends {parent}", chain)
+    _merge(base, base.values, source.values, ())
+    base.places.update(source.places)
+    return base
+
+
+def _parse(path: Path, blamed: str) -> Source:
+    document = Document(_text(path, blamed), lambda line: f"{path}:{line}")
+    values = document.read()
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}:1: a recipe is a map of keys; begin with `recipe: NAME`")
+    return Source(values, {(): f"{path}:1", **document.places})
+
+
+def _text(path: Path, blamed: str) -> str:
     try:
-        tree = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+        with path.open("rb") as stream:
+            content = stream.read(_BYTES + 1)
     except OSError as fault:
-        raise ValueError(f"{path}: cannot be read ({fault.strerror})") from fault
+        raise ValueError(f"{blamed}: cannot be read ({fault.strerror})") from fault
+    if len(content) > _BYTES:
+        raise ValueError(f"{blamed}: is larger than {_BYTES >> 20} MiB, so it is no recipe")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        raise ValueError(f"{path}: is not UTF-8 text") from fault
-    except DuplicateKeyError as fault:
-        raise ValueError(f"{_mark(path, fault)}: {_first_line(fault.problem)}") from fault
-    except MarkedYAMLError as fault:
-        raise ValueError(f"{_mark(path, fault)}: not valid YAML: {fault.problem}") from fault
-    if not isinstance(tree, CommentedMap):
-        raise ValueError(f"{path}: a recipe is a map of keys; begin with `recipe: NAME`")
-    places: dict[Location, str] = {(): str(path)}
-    return Source(_plain(tree, (), str(path), places), places)
+        raise ValueError(f"{blamed}: is not UTF-8 text") from fault
 
 
-def _mark(path: Path, fault: MarkedYAMLError) -> str:
-    mark = fault.problem_mark or fault.context_mark
-    return f"{path}:{mark.line + 1}" if mark else str(path)
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "duplicate key").splitlines()[0]
-
-
-def _plain(node: Any, at: Location, file: str, places: dict[Location, str]) -> Any:
-    if isinstance(node, CommentedMap):
-        for key in node:
-            places[(*at, key)] = f"{file}:{node.lc.key(key)[0] + 1}"
-        return {str(key): _plain(node[key], (*at, key), file, places) for key in node}
-    if isinstance(node, CommentedSeq):
-        for index in range(len(node)):
-            places[(*at, index)] = f"{file}:{node.lc.item(index)[0] + 1}"
-        return [_plain(item, (*at, index), file, places) for index, item in enumerate(node)]
-    if isinstance(node, bool) or node is None:
-        return node
-    for kind in (int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return str(node)
-
-
-def _merge(base: dict[str, Any], change: Mapping[str, Any]) -> None:
+def _merge(base: Source, into: dict[str, Any], change: dict[str, Any], at: Location) -> None:
     for key, value in change.items():
-        if isinstance(value, dict) and isinstance(base.get(key), dict):
-            _merge(base[key], value)
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(base, into[key], value, (*at, key))
         else:
-            base[key] = value
+            base.forget((*at, key))
+            into[key] = value

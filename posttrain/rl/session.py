@@ -170,7 +170,7 @@ def train(
             ray.get(done)
             _listen(runner, config.limits, report)
         except RayError as fault:
-            raise _explained(fault) from None
+            raise _explained(fault) from fault
 
 
 def _listen(runner: Any, limits: LimitsConfig, report: Callable[[int, Metrics], None]) -> None:

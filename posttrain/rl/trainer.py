@@ -16,6 +16,7 @@ import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.v1.replay_buffer import DAPO_FILTERED_REWARD_COUNTS_KEY
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
@@ -30,7 +31,8 @@ PROBES = 8
 PROBE_TOKENS = 32
 
 REPORTED = {
-    "reward": "critic/score/mean",
+    "reward": "reward",
+    "reward_trained": "critic/score/mean",
     "response_length": "response_length/mean",
     "tokens": "tokens",
     "gradient_norm": "actor/grad_norm",
@@ -146,6 +148,7 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
     ) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         metrics.update(self._behaviour(batch))
+        metrics["reward"] = self._reward(metrics)
         metrics["tokens"] = sum(tag["response_len"] for tag in batch.tags)
         named = {ours: metrics.get(theirs, 0.0) for ours, theirs in REPORTED.items()}
         self._report(self.global_steps, {name: float(value) for name, value in named.items()})
@@ -156,6 +159,14 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         )
         rows = [getattr(each, "data", each)["reward_extra_info"] for each in data["extra_fields"]]
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+    def _reward(self, metrics: Mapping[str, Any]) -> float:
+        """Mean reward of all groups seen, those of equal rewards included."""
+        equal: Mapping[float, int] = metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {})
+        prompts = self.config.data.train_batch_size
+        total = prompts * metrics["critic/score/mean"]
+        total += sum(reward * count for reward, count in equal.items())
+        return float(total / (prompts + sum(equal.values())))
 
     def _save_checkpoint(self) -> None:
         super()._save_checkpoint()

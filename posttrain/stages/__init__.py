@@ -28,6 +28,11 @@ class StageConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    @classmethod
+    def described_by(cls, raw: Mapping[str, Any]) -> type[BaseModel]:
+        """The model that knows all keys of `raw`: for messages about an unknown one."""
+        return cls
+
     def inputs(self) -> dict[str, str]:
         """Role -> name of the node it comes from. Roles: "from", "tokenizer", "data.<name>"."""
         return {}

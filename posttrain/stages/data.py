@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from posttrain.data.generators import GENERATORS
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
@@ -27,6 +27,11 @@ class Config(StageConfig):
             raise ValueError(f"unknown generator {self.generate!r}; known: {known}")
         self.parameters()
         return self
+
+    @classmethod
+    def described_by(cls, raw: Mapping[str, Any]) -> type[BaseModel]:
+        """The parameters of the generator that `raw` names."""
+        return GENERATORS[raw["generate"]].parameters
 
     def parameters(self) -> Any:
         """The generator's checked parameters."""
