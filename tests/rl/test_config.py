@@ -1,0 +1,108 @@
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from posttrain.backends import profile
+from posttrain.rl.config import Place, RlConfig, overrides, science
+from posttrain.stages.rl import Config
+
+SOURCES = {"sums": {"data": "prompts", "verifier": "answer", "thinking": "50%"}}
+
+
+def _config(**changes: Any) -> RlConfig:
+    return RlConfig.model_validate({"sources": SOURCES, "steps": 25} | changes)
+
+
+def _place(resume: Path | None = None) -> Place:
+    work = Path("work")
+    return Place(
+        model=Path("start/model"), prompts=work / "prompts.jsonl", agents=work / "agents.yaml",
+        checkpoints=work / "checkpoints", resume=resume, seed=7,
+    )  # fmt: skip
+
+
+def test_the_defaults_are_the_seed_runs_algorithm() -> None:
+    asked = science(_config())
+    assert asked["algorithm.adv_estimator"] == "rloo_vectorized"
+    assert asked["algorithm.norm_adv_by_std_in_grpo"] is False
+    assert asked["algorithm.rollout_correction.bypass_mode"] is True
+    actor = "actor_rollout_ref.actor"
+    assert asked[f"{actor}.policy_loss.loss_mode"] == "gmpo"
+    assert [asked[f"{actor}.clip_ratio_{end}"] for end in ("low", "high")] == [0.2, 0.28]
+    assert [asked["algorithm.use_kl_in_reward"], asked[f"{actor}.use_kl_loss"]] == [False, False]
+    assert [asked[f"{actor}.optim.lr"], asked[f"{actor}.optim.weight_decay"]] == [1e-6, 0.01]
+    assert [asked[f"data.max_{part}_length"] for part in ("prompt", "response")] == [2048, 8192]
+
+
+@pytest.mark.parametrize(("staleness", "threshold"), [(0, 1), (1, 2), (3, 4)])
+def test_staleness_bounds_what_verl_keeps_and_prefetches(staleness: int, threshold: int) -> None:
+    asked = science(_config(staleness=staleness))
+    assert asked["trainer.v1.separate_async.num_warmup_batches"] == staleness
+    assert asked["trainer.v1.sampler.max_off_policy_threshold"] == threshold
+    assert asked["trainer.v1.sampler.max_off_policy_strategy"] == "drop"
+
+
+@given(st.integers(1, 300), st.integers(2, 16))
+def test_a_batch_divides_into_micro_batches(prompts: int, group: int) -> None:
+    asked = overrides(_config(prompts_per_step=prompts, group=group), _place(), profile("cpu"))
+    micro = asked["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"]
+    assert 0 < micro <= 128
+    assert prompts * group % micro == 0
+    assert asked["data.train_batch_size"] == prompts
+
+
+def test_a_resumed_run_names_its_checkpoint() -> None:
+    fresh = overrides(_config(), _place(), profile("cpu"))
+    resumed = overrides(_config(), _place(Path("work/global_step_5")), profile("cpu"))
+    assert fresh["trainer.resume_mode"] == "disable"
+    assert resumed["trainer.resume_mode"] == "resume_path"
+    assert resumed["trainer.resume_from_path"] == "work/global_step_5"
+
+
+def test_recipe_overrides_come_last_but_not_over_the_science() -> None:
+    key = "actor_rollout_ref.rollout.max_num_seqs"
+    assert overrides(_config(overrides={key: 8}), _place(), profile("cpu"))[key] == 8
+    with pytest.raises(ValidationError, match=r"actor_rollout_ref.rollout.n.*own keys decide"):
+        _config(overrides={"actor_rollout_ref.rollout.n": 4})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"group": 1}, {"staleness": -1}, {"sources": {}}, {"temperature": 0}, {"stpes": 1}],
+)
+def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        _config(**wrong)
+
+
+def test_the_stage_asks_for_checkpoint_data_and_rewards() -> None:
+    config = Config.model_validate({"from": "long", "sources": SOURCES, "steps": 1})
+    assert config.inputs() == {"from": "long", "data.prompts": "prompts"}
+    assert config.services() == ("rewards",)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_verl_accepts_every_override(backend: str) -> None:
+    os.environ.update(profile("cpu").environment)
+    from verl.utils.config import omega_conf_to_dataclass
+
+    from posttrain.rl.session import compose
+
+    config = compose(overrides(_config(), _place(), profile(backend)))
+    rollout = omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
+    assert rollout.n == 8
+    assert rollout.max_model_len == 2048 + 8192
+    assert omega_conf_to_dataclass(config.actor_rollout_ref.actor.optim).betas == [0.9, 0.999]
+
+
+def test_verl_refuses_an_unknown_override() -> None:
+    from posttrain.rl.session import compose
+
+    asked = overrides(_config(overrides={"trainer.no_such_key": 1}), _place(), profile("cpu"))
+    with pytest.raises(ValueError, match=r"trainer\.no_such_key"):
+        compose(asked)
