@@ -5,26 +5,44 @@ Exit codes: 0 done, 1 a stage failed, 2 wrong input, 3 a gate refused, 4 the mac
 
 import errno
 import json
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from posttrain import reports
-from posttrain.journal import Journal
+from posttrain import names, reports
+from posttrain.gates import Promotion
+from posttrain.journal import Archive, Journal
 from posttrain.plan import Plan, resolve
 from posttrain.recipe import load
 from posttrain.registry import Refused, Registry
 from posttrain.services import ServiceFailed
-from posttrain.store import Store
+from posttrain.store import Artifact, Store
 from posttrain.view import plan_table, suite_table
+
+UNWRAPPED = 10_000
+"""Columns where no terminal shows the output: a line stays a line, for those who search in it."""
+
+UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+"""Faults of a path we were given, rather than of the machine."""
+
+INTERRUPTED = 130
+"""What Typer returns for a command that Ctrl-C ended."""
+
+WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
+"""The base of Typer's faults, which it exports under no name of its own."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 rewards_app = typer.Typer(no_args_is_help=True, help="Deploy reward services.")
 app.add_typer(rewards_app, name="rewards")
-console = Console()
+console = Console(markup=False, emoji=False, highlight=False)
+if not console.is_terminal:
+    console.width = UNWRAPPED
 
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="recipe file (YAML)")]
 Changes = Annotated[
@@ -112,9 +130,10 @@ def logs(
     """Print what a stage printed."""
     place = Store(store)
     path = Journal(place, run or reports.only_run(place)).log(stage)
-    for piece in reports.tail(path, follow):
-        sys.stdout.write(piece)
-        sys.stdout.flush()
+    with suppress(KeyboardInterrupt):
+        for piece in reports.tail(path, follow):
+            sys.stdout.write(piece)
+            sys.stdout.flush()
 
 
 @app.command()
@@ -161,7 +180,14 @@ def promote(
     store: Where = HERE,
 ) -> None:
     """Move an alias to a checkpoint if every gate of its recipe holds."""
-    _promote(Store(store), checkpoint, to)
+    place = Store(store)
+    found = place.get(checkpoint)
+    archive = Journal(place, found.record.run).archived()
+    if archive.promote is None:
+        raise ValueError(
+            f"the recipe of run {found.record.run} has no `promote` block, so it states no gates"
+        )
+    _promote(place, found, names.checked(to), archive.promote, archive)
 
 
 @app.command()
@@ -176,8 +202,6 @@ def rollback(alias: str, store: Where = HERE) -> None:
 )
 def rewards_serve(context: typer.Context) -> None:
     """Serve verifiers over HTTP; the same as `python -m rewards serve`."""
-    import os
-
     os.execv(sys.executable, [sys.executable, "-m", "rewards", "serve", *context.args])
 
 
@@ -196,24 +220,26 @@ def _promote_as_declared(plan: Plan, place: Store) -> None:
     wanted = plan.recipe.promote
     if wanted is None:
         return
-    keys = place.by_key()
-    checkpoint = keys[plan.nodes[wanted.checkpoint].key]
+    checkpoint = place.by_key()[plan.nodes[wanted.checkpoint].key]
     if Registry(place).aliases().get(wanted.to) == checkpoint.address:
         console.print(f"{wanted.to} is {checkpoint.address}")
         return
-    _promote(place, checkpoint.address, wanted.to)
+    # The checkpoint may be another run's; the gates are this recipe's all the same.
+    archive = Archive.model_validate(reports.describe(plan))
+    _promote(place, checkpoint, wanted.to, wanted, archive)
 
 
-def _promote(place: Store, address: str, alias: str) -> None:
-    from posttrain.promotion import examine, promotion_of
+def _promote(
+    place: Store, checkpoint: Artifact, alias: str, promotion: Promotion, archive: Archive
+) -> None:
+    from posttrain.promotion import examine
 
-    checkpoint = place.get(address)
-    findings = examine(place, checkpoint, promotion_of(place, checkpoint.record.run))
+    findings = examine(place, checkpoint, promotion, archive.stages)
     for finding in findings:
-        mark = "[green]holds[/green]" if finding.passed else "[red]fails[/red]"
-        console.print(f"gate {finding.gate}: {mark}  {finding.figures}")
+        mark = Text("holds", "green") if finding.passed else Text("fails", "red")
+        console.print(Text.assemble(f"gate {finding.gate}: ", mark, f"  {finding.figures}"))
     moved = Registry(place).promote(checkpoint, alias, findings)
-    console.print(f"{alias} {'->' if moved else 'is already'} {address}")
+    console.print(f"{alias} {'->' if moved else 'is already'} {checkpoint.address}")
 
 
 def _print_json(value: Any) -> None:
@@ -225,24 +251,34 @@ def main() -> None:
     if "--debug" in sys.argv:
         app()
     try:
-        app()
-    except Refused as fault:
-        _end(str(fault), 3)
-    except ValueError as fault:
-        _end(str(fault), 2)
-    except OSError as fault:
-        full = "disk full; free some space and run the same command again"
-        _end(full if fault.errno == errno.ENOSPC else str(fault), 4)
-    except KeyboardInterrupt:
-        _end("interrupted; run the same command again to continue", 1)
-    except ServiceFailed as fault:
-        _end(str(fault), 4)
-    except RuntimeError as fault:
-        _end(str(fault), 1)
-    except Exception as fault:  # noqa: BLE001  # A fault of ours: still one line, and how to see more.
-        _end(f"internal error: {fault.__class__.__name__}: {fault}; --debug shows where", 4)
+        code = app(standalone_mode=False)
+    except WRONG_USE as fault:
+        # Without any argument the help was shown already, and there is nothing more to say.
+        _end(f"{fault}; see posttrain --help" if str(fault) else "", 2)
+    except Exception as fault:  # noqa: BLE001  # Told in one line, whatever it is.
+        _end(*_told(fault))
+    _end("interrupted" if code == INTERRUPTED else "", 1 if code == INTERRUPTED else code or 0)
 
 
-def _end(message: str, code: int) -> None:
-    sys.stderr.write(f"error: {message}\n")
+def _told(fault: Exception) -> tuple[str, int]:
+    """The line and the exit code of a fault."""
+    if isinstance(fault, OSError):
+        return _told_of_system(fault)
+    for kind, code in ((Refused, 3), (ValueError, 2), (ServiceFailed, 4), (RuntimeError, 1)):
+        if isinstance(fault, kind):
+            return str(fault), code
+    return f"internal error: {fault.__class__.__name__}: {fault}; --debug shows where", 4
+
+
+def _told_of_system(fault: OSError) -> tuple[str, int]:
+    if fault.errno == errno.ENOSPC:
+        return "disk full; free some space and run the same command again", 4
+    if fault.errno in UNUSABLE:
+        return f"{fault.filename} cannot be used: {fault.strerror}", 2
+    return str(fault), 4
+
+
+def _end(message: str, code: int) -> NoReturn:
+    if message:
+        sys.stderr.write(f"error: {message}\n")
     sys.exit(code)

@@ -26,6 +26,7 @@ from posttrain.journal import Journal
 from posttrain.plan import Node, Plan
 from posttrain.schedule import Failure
 from posttrain.services import Rewards
+from posttrain.stages import ProcessLost
 from posttrain.store import Store
 
 _TICK = 0.2
@@ -177,6 +178,6 @@ def diagnose(node: Node, fault: RayError) -> Failure:
         )
     if isinstance(cause, ValueError):
         return Failure(False, str(cause))
-    if isinstance(cause, WorkerCrashedError | RayActorError):
-        return Failure(True, f"a process it relies on died ({cause.__class__.__name__})")
+    if isinstance(cause, ProcessLost | WorkerCrashedError | RayActorError):
+        return Failure(True, str(cause))
     return Failure(False, f"{cause.__class__.__name__}: {cause}")

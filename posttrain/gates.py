@@ -26,9 +26,9 @@ class Threshold(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    suite: str
+    suite: Name
     metric: str = "accuracy"
-    against: str | None = None
+    against: Name | None = None
     superior_by: Points | None = None
     not_worse_than: Points | None = None
     at_least: Share | None = None
@@ -72,7 +72,7 @@ class Promotion(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    checkpoint: str
+    checkpoint: Name
     to: Name
     gates: tuple[Gate, ...] = Field(min_length=1)
 

@@ -1,7 +1,7 @@
 """A run's journal: what happened, one JSON line an event, appended and never changed.
 
 `events.jsonl` is written by the controller alone; `progress/<stage>.jsonl` by the stage that runs.
-A line that a crash cut short is skipped on reading.
+A line that a crash cut short is skipped on reading, and never swallows the one after it.
 """
 
 import json
@@ -11,18 +11,43 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from posttrain import names
+from posttrain.gates import Promotion
 from posttrain.stages import Progress
 from posttrain.store import Store, write_durably
 
 
+_TAIL = 1 << 16
+
+
+class PlannedStage(BaseModel):
+    """What is kept of a node: enough to find its result and what it was made from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    kind: str
+    key: str
+    inputs: dict[str, str]
+
+
+class Archive(BaseModel):
+    """A resolved plan as a run keeps it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    promote: Promotion | None
+    stages: tuple[PlannedStage, ...]
+
+
 class Journal:
-    """The journal and log files of one run in a store."""
+    """The journal and log files of one run in a store; ValueError if `run` is no name."""
 
     def __init__(self, store: Store, run: str) -> None:
-        self.run = run
+        self.run = names.checked(run)
         self._folder = store.root / "runs" / run
-        for name in ("progress", "logs"):
-            (self._folder / name).mkdir(parents=True, exist_ok=True)
 
     def log(self, stage: str) -> Path:
         """The file with all that `stage` printed."""
@@ -38,23 +63,30 @@ class Journal:
 
     def events(self) -> list[dict[str, Any]]:
         """All events so far, in order."""
-        return lines(self._folder / "events.jsonl")
+        found = lines(self._folder / "events.jsonl")
+        return [event for event in found if "event" in event and "stage" in event]
 
-    def archive(self, plan: Mapping[str, Any]) -> None:
-        """Keep the resolved plan that this run executes."""
+    def begin(self, plan: Mapping[str, Any]) -> None:
+        """Make the run's folders and keep the resolved plan that it executes."""
+        for name in ("progress", "logs"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
         write_durably(self._folder / "plan.json", json.dumps(plan, indent=1))
 
-    def archived(self) -> dict[str, Any]:
-        """The plan last executed; ValueError if the run is unknown."""
+    def archived(self) -> Archive:
+        """The plan last executed; ValueError if the run is unknown or its plan damaged."""
         path = self._folder / "plan.json"
         if not path.is_file():
             raise ValueError(f"run {self.run!r} has not been started in this store")
-        content: dict[str, Any] = json.loads(path.read_text())
-        return content
+        try:
+            return Archive.model_validate_json(path.read_bytes())
+        except ValidationError as fault:
+            raise ValueError(
+                f"{path} is damaged; remove it and run the recipe of {self.run} again"
+            ) from fault
 
     def latest(self, stage: str) -> dict[str, Any] | None:
         """The last sign of life of `stage` in its present attempt."""
-        found = lines(self.progress(stage), tail=4096)
+        found = lines(self.progress(stage), tail=_TAIL)
         return found[-1] if found else None
 
     def first_step(self, stage: str) -> float | None:
@@ -75,11 +107,15 @@ def report_to(path: Path, progress: Progress) -> None:
 
 
 def append(path: Path, fields: Mapping[str, Any], *, sync: bool = False) -> None:
-    """Append one JSON line in a single write, so that readers see whole lines."""
-    line = json.dumps({"time": round(time.time(), 3), **fields}) + "\n"
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    """Append one JSON line in a single write, after whatever a crash may have cut short."""
+    line = (json.dumps({"time": round(time.time(), 3), **fields}) + "\n").encode()
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(handle, line.encode())
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        while line:  # Cut short by a full disk only; the next write says so.
+            line = line[os.write(handle, line) :]
         if sync:
             os.fsync(handle)
     finally:

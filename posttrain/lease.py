@@ -30,8 +30,8 @@ def held(store: Store, run: str) -> Iterator[str]:
                 f"run {run} is already going on ({_holder(stream)}); wait or stop it"
             ) from None
         if earlier := _content(stream):
-            sweep(earlier["token"])
-        store.discard_drafts(run)
+            sweep(str(earlier["token"]))
+        store.clear(run)
         token = uuid.uuid4().hex
         stream.truncate(0)
         json.dump({"pid": os.getpid(), "host": socket.gethostname(), "token": token}, stream)
@@ -46,10 +46,11 @@ def _holder(stream: TextIO) -> str:
 
 
 def _content(stream: TextIO) -> dict[str, Any] | None:
-    """What the last holder wrote; None if it was killed while writing."""
+    """What the last holder wrote; None if it was killed while writing, or the file is damaged."""
     stream.seek(0)
     try:
-        content: dict[str, Any] = json.loads(stream.read())
-    except json.JSONDecodeError:
+        content = json.loads(stream.read())
+    except ValueError:
         return None
-    return content
+    whole = isinstance(content, dict) and {"pid", "host", "token"} <= content.keys()
+    return content if whole and content["token"] else None

@@ -14,8 +14,14 @@ from typing import Any
 from posttrain import digest, stages
 from posttrain.gates import Threshold
 from posttrain.recipe import Recipe, Stage
+from posttrain.registry import CHECKPOINT_KINDS
 from posttrain.stages import StageConfig
 from posttrain.store import Artifact, Store
+
+_KINDS_OF_ROLE = {
+    "from": CHECKPOINT_KINDS, "tokenizer": ("tokenizer",), "data": ("data",), "suite": ("data",),
+}  # fmt: skip
+"""What a role is played by; the part of its name after a dot says which of several it is."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Plan:
 def resolve(recipe: Recipe, store: Store) -> Plan:
     """The plan of a recipe against a store; ValueError names a missing input, suite or a cycle."""
     declared = _expanded(recipe)
-    wiring = {name: _inputs(recipe, name, stage) for name, stage in declared.items()}
+    wiring = {name: _inputs(recipe, name, declared) for name in declared}
     _check_promotion(recipe, declared)
     cached = store.by_key()
     nodes: dict[str, Node] = {}
@@ -87,26 +93,42 @@ def _expanded(recipe: Recipe) -> dict[str, Stage]:
     return declared
 
 
-def _inputs(recipe: Recipe, name: str, stage: Stage) -> dict[str, str]:
-    place = recipe.where(("stages", name.partition(".")[0]))
+def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[str, str]:
+    stage = declared[name]
+    place = _place(recipe, name)
     wanted = dict(stage.config.inputs())
     for suite in stage.config.suites():
         if suite not in recipe.suites:
             raise ValueError(
-                f"{place}: {name} measures suite {suite!r}, which is not declared under suites; "
-                f"{_near(suite, recipe.suites)}"
+                f"{place}: {name} measures suite {suite[:60]!r}, which is not declared under "
+                f"suites; {_near(suite, recipe.suites)}"
             )
         wanted[f"suite.{suite}"] = recipe.suites[suite].data.partition(".")[0]
     for role, source in wanted.items():
-        if source not in recipe.stages:
-            raise ValueError(
-                f"{place}: {name} takes its input {role!r} from {source!r}, "
-                f"which is not declared; {_near(source, recipe.stages)}"
-            )
+        fault = _misplaced(role, source, declared)
+        if fault:
+            raise ValueError(f"{place}: {name} takes its input {role[:60]!r} from {fault}")
     for service in stage.config.services():
         if getattr(recipe.services, service, None) is None:
             raise ValueError(f"{place}: {name} needs services.{service}, which is not declared")
     return wanted
+
+
+def _misplaced(role: str, source: str, declared: Mapping[str, Stage]) -> str | None:
+    """Why `source` cannot play `role`, if it cannot."""
+    if source not in declared:
+        return f"{source[:60]!r}, which is not declared; {_near(source, declared)}"
+    kind, kinds = declared[source].kind, _KINDS_OF_ROLE.get(role.partition(".")[0])
+    if kinds and kind not in kinds:
+        return f"{source!r}, whose kind is {kind}; that role is for {' or '.join(kinds)}"
+    return None
+
+
+def _place(recipe: Recipe, node: str) -> str:
+    """Where the stage or data set behind `node` was written."""
+    name = node.partition(".")[0]
+    block = "data" if name in recipe.stages and recipe.stages[name].kind == "data" else "stages"
+    return recipe.where((block, name))
 
 
 def _ordered(recipe: Recipe, wiring: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -115,7 +137,7 @@ def _ordered(recipe: Recipe, wiring: Mapping[str, Mapping[str, str]]) -> Iterato
         return iter(list(TopologicalSorter(graph).static_order()))
     except CycleError as fault:
         ring = fault.args[1]
-        place = recipe.where(("stages", ring[0]))
+        place = _place(recipe, ring[0])
         raise ValueError(f"{place}: stages form a cycle: {' <- '.join(ring)}") from None
 
 
@@ -146,11 +168,9 @@ def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
     if promotion is None:
         return
     place = recipe.where(("promote",))
-    if promotion.checkpoint not in declared:
-        raise ValueError(
-            f"{place}: promote.checkpoint {promotion.checkpoint!r} is no stage; "
-            f"{_near(promotion.checkpoint, declared)}"
-        )
+    fault = _misplaced("from", promotion.checkpoint, declared)
+    if fault:
+        raise ValueError(f"{place}: promote.checkpoint is {fault}")
     measured = {
         (source, suite)
         for stage in declared.values()
@@ -165,7 +185,7 @@ def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
             if (stage, gate.suite) not in measured:
                 raise ValueError(
                     f"{place}: a gate needs suite {gate.suite!r} of {stage!r}, which no evaluate "
-                    "stage measures; add it to the stage's `of` and `suites`"
+                    "stage measures; add it to the stage's `of` and `measure`"
                 )
 
 

@@ -1,47 +1,37 @@
-"""Promotion of a run's checkpoint: gathers the figures its recipe's gates ask for."""
+"""Promotion of a checkpoint: gathers the figures that a recipe's gates ask for."""
 
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import Any
-
-from pydantic import TypeAdapter
+from collections.abc import Sequence
 
 from posttrain.gates import Figures, Finding, Promotion, findings
-from posttrain.journal import Journal
+from posttrain.journal import PlannedStage
 from posttrain.store import Artifact, Store
 
 _RELOAD_WITHIN = 600.0
 
 
-def promotion_of(store: Store, run: str) -> Promotion:
-    """The `promote` block of the recipe that `run` last executed."""
-    block = Journal(store, run).archived()["promote"]
-    if block is None:
-        raise ValueError(f"the recipe of run {run} has no `promote` block, so it states no gates")
-    return TypeAdapter(Promotion).validate_python(block)
-
-
-def examine(store: Store, checkpoint: Artifact, promotion: Promotion) -> list[Finding]:
-    """Each gate's finding for `checkpoint`, from the evaluations of its run."""
-    record = checkpoint.record
-    addressed = promotion.model_copy(update={"checkpoint": record.stage})
-    figures = _figures(store, record.run, checkpoint)
+def examine(
+    store: Store, checkpoint: Artifact, promotion: Promotion, plan: Sequence[PlannedStage]
+) -> list[Finding]:
+    """Each gate's finding for `checkpoint`, from the evaluations in `plan`."""
+    key = checkpoint.record.key
+    name = next((stage.name for stage in plan if stage.key == key), checkpoint.record.stage)
+    addressed = promotion.model_copy(update={"checkpoint": name})
+    figures = _figures(store, plan, name, key)
     return findings(addressed, figures, lambda: reload_fault(checkpoint))
 
 
-def _figures(store: Store, run: str, checkpoint: Artifact) -> Figures:
-    """What the run's last plan measured; the promoted stage counts only as this very artifact."""
-    stages: Mapping[str, Any] = {s["name"]: s for s in Journal(store, run).archived()["stages"]}
+def _figures(store: Store, plan: Sequence[PlannedStage], promoted: str, key: str) -> Figures:
+    """What the plan measured; the promoted stage counts only as the artifact that has `key`."""
     keys = store.by_key()
     figures: dict[tuple[str, str], dict[str, float]] = {}
-    for stage in stages.values():
-        artifact = keys.get(stage["key"]) if stage["kind"] == "evaluate" else None
+    for stage in plan:
+        artifact = keys.get(stage.key) if stage.kind == "evaluate" else None
         if artifact is None:
             continue
-        source = store.get(artifact.record.inputs["from"])
-        name = stage["inputs"]["from"]
-        if name == checkpoint.record.stage and source.record.key != checkpoint.record.key:
+        name = stage.inputs["from"]
+        if name == promoted and store.get(artifact.record.inputs["from"]).record.key != key:
             continue
         for metric, value in artifact.record.metrics.items():
             suite, _, short = metric.partition(".")

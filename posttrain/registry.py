@@ -2,15 +2,18 @@
 
 The history is append-only; an alias is what its last event says. Moves are atomic under a lock,
 so concurrent commands see and leave a whole history. Only the history is truth: there is no index.
+A move that a crash cut short has not happened.
 """
 
 import fcntl
 import getpass
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from posttrain import names
 from posttrain.gates import Finding
 from posttrain.journal import append, lines
 from posttrain.store import Artifact, Store
@@ -34,24 +37,26 @@ class Registry:
         return (a for a in self._store.artifacts(run) if a.record.kind in CHECKPOINT_KINDS)
 
     def history(self, alias: str | None = None) -> list[dict[str, Any]]:
-        """All moves, or those of one alias, oldest first."""
-        return [move for move in lines(self._history) if alias in (None, move["alias"])]
+        """All moves, or those of one alias, oldest first; ValueError if a whole line is no move."""
+        moves = lines(self._history)
+        for move in moves:
+            if not all(isinstance(move.get(field), str) for field in ("event", "alias", "to")):
+                raise ValueError(f"{self._history} is damaged: {json.dumps(move)} is no move")
+        return [move for move in moves if alias in (None, move["alias"])]
 
     def aliases(self) -> dict[str, str]:
         """Alias -> address it points to now."""
-        now: dict[str, str] = {}
-        for move in self.history():
-            now[move["alias"]] = move["to"]
-        return now
+        return {move["alias"]: move["to"] for move in self.history()}
 
     def promote(self, checkpoint: Artifact, alias: str, findings: Sequence[Finding]) -> bool:
         """Point `alias` to `checkpoint`; False if it already does. Refused if a gate fails."""
+        names.checked(alias)
         if checkpoint.record.kind not in CHECKPOINT_KINDS:
             raise ValueError(f"{checkpoint.address} is a {checkpoint.record.kind}, no checkpoint")
         failed = [finding for finding in findings if not finding.passed]
         if failed or not findings:
-            names = "; ".join(f"{finding.gate}: {finding.figures}" for finding in failed)
-            raise Refused(f"{checkpoint.address} may not become {alias}: {names or 'no gates'}")
+            why = "; ".join(f"{finding.gate}: {finding.figures}" for finding in failed)
+            raise Refused(f"{checkpoint.address} may not become {alias}: {why or 'no gates'}")
         with self._locked():
             if self.aliases().get(alias) == checkpoint.address:
                 return False
@@ -60,6 +65,7 @@ class Registry:
 
     def rollback(self, alias: str) -> tuple[str, str]:
         """Point `alias` to where it was before its last promotion; returns (from, to)."""
+        names.checked(alias)
         with self._locked():
             stack: list[str] = []
             for move in self.history(alias):
@@ -79,6 +85,7 @@ class Registry:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        self._history.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(self._history.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

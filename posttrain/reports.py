@@ -68,8 +68,7 @@ def timing(events: Sequence[Mapping[str, Any]], ray_seconds: float, spent: float
 
 def runs(store: Store) -> list[str]:
     """Names of the runs that a store knows."""
-    folder = store.root / "runs"
-    return sorted(path.name for path in folder.iterdir() if (path / "plan.json").is_file())
+    return sorted(path.parent.name for path in (store.root / "runs").glob("*/plan.json"))
 
 
 def only_run(store: Store) -> str:
@@ -87,17 +86,15 @@ def statuses(store: Store, run: str | None) -> list[dict[str, Any]]:
 
 def _status(store: Store, run: str) -> dict[str, Any]:
     journal = Journal(store, run)
-    archived = journal.archived()
     keys = store.by_key()
     last = {event["stage"]: event for event in journal.events() if event["stage"]}
     stages = []
-    for stage in archived["stages"]:
-        name = stage["name"]
-        if artifact := keys.get(stage["key"]):
+    for stage in journal.archived().stages:
+        if artifact := keys.get(stage.key):
             state, detail = "done", artifact.address
         else:
-            state, detail = _unfinished(journal, name, last.get(name))
-        stages.append({"name": name, "state": state, "detail": detail})
+            state, detail = _unfinished(journal, stage.name, last.get(stage.name))
+        stages.append({"name": stage.name, "state": state, "detail": detail})
     finished = all(stage["state"] == "done" for stage in stages)
     return {"run": run, "state": "finished" if finished else "unfinished", "stages": stages}
 
@@ -106,7 +103,7 @@ def _unfinished(journal: Journal, name: str, event: Mapping[str, Any] | None) ->
     if event is None:
         return "waiting", ""
     if event["event"] == "failed":
-        return "failed", str(event["reason"])
+        return "failed", str(event.get("reason", ""))
     sign = journal.latest(name)
     return "started", f"{sign['phase']} {sign['step']}/{sign['steps']}" if sign else ""
 

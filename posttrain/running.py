@@ -22,12 +22,15 @@ from posttrain.warden import Warden
 
 
 def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Console) -> str:
-    """Execute what `plan` lacks; returns one line on where the time went."""
+    """Execute what `plan` lacks; returns one line on where the time went.
+
+    RuntimeError if it is interrupted, by Ctrl-C or SIGTERM, after all it started has ended.
+    """
     backend = profile(plan.recipe.backend)
     begun = time.monotonic()
     journal = Journal(store, plan.recipe.name)
-    with held(store, plan.recipe.name) as token, _terminable(), Warden(token):
-        journal.archive(reports.describe(plan))
+    with _interruptible(), held(store, plan.recipe.name) as token, Warden(token):
+        journal.begin(reports.describe(plan))
         journal.record("run started", stages=[node.name for node in plan.pending()])
         mark = len(journal.events())
         with connected(ray_address, backend) as cores:
@@ -40,15 +43,20 @@ def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Consol
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM end the run as Ctrl-C does, so that everything is closed."""
+def _interruptible() -> Iterator[None]:
+    """Make SIGTERM end the run as Ctrl-C does; once it is ending, neither disturbs that."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        for ignored in before:
+            signal.signal(ignored, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+    except KeyboardInterrupt:
+        raise RuntimeError("interrupted; run the same command again to continue") from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         sys.stdout.flush()

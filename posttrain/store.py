@@ -23,7 +23,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from posttrain import digest
 
-_ADDRESS = re.compile(r"(?P<run>[\w.-]+)/(?P<stage>[\w.-]+)@(?P<number>\d+)")
+_ADDRESS = re.compile(
+    r"(?P<run>[a-z][a-z0-9_-]*)/(?P<stage>[a-z][a-z0-9_.-]*)@(?P<number>[1-9][0-9]*)"
+)
 _RECORD = "record.json"
 
 
@@ -85,20 +87,24 @@ class Draft:
 
 
 class Store:
-    """A store on a file system; several processes may use it at once."""
+    """A store on a file system; several processes may use it at once.
+
+    Reading changes nothing in it, not even an empty folder; ValueError if `root` is no folder.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
-        for name in ("artifacts", "drafts", "work", "runs", "registry"):
-            (self.root / name).mkdir(parents=True, exist_ok=True)
+        first = next(path for path in (self.root, *self.root.parents) if os.path.lexists(path))
+        if not first.is_dir():
+            raise ValueError(f"{first} is no folder, so no store can be there; choose --store")
 
     def artifacts(self, run: str | None = None) -> Iterator[Artifact]:
         """Every committed artifact, or those of one run, by run, stage and number."""
         base = self.root / "artifacts"
         for folder in [base / run] if run else _folders(base):
             for stage in _folders(folder):
-                for number in sorted(_folders(stage), key=lambda path: int(path.name)):
-                    yield read_artifact(number)
+                for number in _numbers(stage):
+                    yield read_artifact(stage / str(number))
 
     def by_key(self) -> dict[str, Artifact]:
         """Key -> artifact; of two with one key (two runs that raced) the first in address order."""
@@ -118,14 +124,16 @@ class Store:
             raise ValueError(f"{address!r} is no artifact address; write run/stage@number")
         path = self.root / "artifacts" / match["run"] / match["stage"] / match["number"]
         if not path.is_dir():
-            near = [a.address for a in self.artifacts(match["run"])][:8]
+            near = [found.address for found in self.artifacts(match["run"])][:8]
             known = ", ".join(near) if near else f"none of run {match['run']}"
             raise ValueError(f"no artifact {address} in {self.root}; there are: {known}")
         return read_artifact(path)
 
     def draft(self, run: str, stage: str, key: str) -> Draft:
         """An empty `output` and the `work` folder of this stage, emptied if its key changed."""
-        output = Path(tempfile.mkdtemp(prefix=f"{run}.{stage}.", dir=self.root / "drafts"))
+        drafts = self.root / "drafts"
+        drafts.mkdir(parents=True, exist_ok=True)
+        output = Path(tempfile.mkdtemp(prefix=f"{run}.{stage}.", dir=drafts))
         return Draft(run, stage, key, output, self.work(run, stage, key))
 
     def work(self, run: str, stage: str, key: str) -> Path:
@@ -151,7 +159,9 @@ class Store:
         """Make the draft durable and visible, and drop its `work`; the same key commits once."""
         if existing := self.find(draft.key):
             shutil.rmtree(draft.output)
+            shutil.rmtree(draft.work, ignore_errors=True)
             return existing
+        assert not (draft.output / _RECORD).exists(), f"a stage may not write {_RECORD}"
         files = _files(draft.output)
         record = Record(
             run=draft.run, stage=draft.stage, number=0, kind=kind, key=draft.key,
@@ -167,32 +177,38 @@ class Store:
     def _publish(self, output: Path, record: Record) -> Artifact:
         parent = self.root / "artifacts" / record.run / record.stage
         parent.mkdir(parents=True, exist_ok=True)
-        number = max((int(path.name) for path in _folders(parent)), default=0)
+        number = max(_numbers(parent), default=0)
         while True:
             number += 1
             numbered = record.model_copy(update={"number": number})
             write_durably(output / _RECORD, numbered.model_dump_json(indent=1))
             # Renaming a folder onto a non-empty one fails, so a number is taken exactly once.
             try:
-                output.rename(parent / str(number))
+                os.rename(output, parent / str(number))
             except OSError as taken:
                 if taken.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
                 continue
-            _sync(parent)
+            for folder in (parent, *parent.parents[:3]):
+                _sync(folder)
             return Artifact(parent / str(number), numbered)
 
-    def discard_drafts(self, run: str) -> None:
-        """Remove what a dead controller of `run` left half-made."""
-        for folder in (self.root / "drafts").glob(f"{run}.*"):
-            shutil.rmtree(folder, ignore_errors=True)
+    def clear(self, run: str) -> None:
+        """Remove what a dead controller of `run` left: drafts, and work that was committed."""
+        for folder in _folders(self.root / "drafts"):
+            if folder.name.startswith(f"{run}."):
+                shutil.rmtree(folder, ignore_errors=True)
+        keys = self.by_key()
+        for work in _folders(self.root / "work" / run):
+            if (mark := work / "key").is_file() and mark.read_text() in keys:
+                shutil.rmtree(work, ignore_errors=True)
 
 
 def write_durably(path: Path, text: str) -> None:
     """Replace a file's content atomically: after a crash it holds the old or the new text."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -205,18 +221,28 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def read_artifact(folder: Path) -> Artifact:
-    """The artifact in `folder`; ValueError if its record was damaged after the commit."""
+    """The artifact in `folder`; ValueError if its record was damaged or moved after the commit."""
     try:
-        return Artifact(folder, Record.model_validate_json((folder / _RECORD).read_text()))
+        artifact = Artifact(folder, Record.model_validate_json((folder / _RECORD).read_bytes()))
     except (OSError, ValidationError) as broken:
         raise ValueError(
             f"the record of artifact {folder} cannot be read ({broken.__class__.__name__}); "
             "it was changed after its commit: restore it or remove the folder"
         ) from broken
+    if artifact.address != f"{folder.parent.parent.name}/{folder.parent.name}@{folder.name}":
+        raise ValueError(
+            f"the folder {folder} holds artifact {artifact.address}; move it back or remove it"
+        )
+    return artifact
 
 
 def _folders(path: Path) -> list[Path]:
     return sorted(entry for entry in path.iterdir() if entry.is_dir()) if path.is_dir() else []
+
+
+def _numbers(stage: Path) -> list[int]:
+    names = [folder.name for folder in _folders(stage)]
+    return sorted(int(name) for name in names if name.isdecimal() and name.isascii())
 
 
 def _files(folder: Path) -> dict[str, str]:

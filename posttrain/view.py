@@ -80,7 +80,7 @@ def progress_table(controller: Controller) -> Table:
 
 def _cells(controller: Controller, node: Node) -> tuple[str, str, str]:
     if node.name in controller.addresses:
-        return ("cached" if node.cached else "[green]done[/green]"), "", ""
+        return ("cached" if node.cached else "done"), "", ""
     attempt = controller.running.get(node.name)
     if attempt is None:
         return "waiting", "", ""

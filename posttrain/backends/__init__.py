@@ -8,6 +8,9 @@ and never ask what it is made of. Importing this package imports nothing heavy.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+VERL_VERSION = "0.9.1"
+"""The verl release that profiles, plug-ins and patches were written against."""
+
 
 @dataclass(frozen=True)
 class RayResources:

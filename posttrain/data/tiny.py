@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 
-DIGITS = "123456"
+DIGITS = "12345"
 ITEMS = (4, 7)
 """Fewest and most items of a list that is asked about."""
 

@@ -1,6 +1,7 @@
 """From a recipe file to a checked Recipe, or to one line per fault: place, what, what to do."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -77,9 +78,23 @@ def _checked(
     model: type[BaseModel], raw: Mapping[str, Any], location: Location, source: Source
 ) -> tuple[Any, list[str]]:
     try:
-        return model.model_validate(raw), []
+        value = model.model_validate(raw)
     except ValidationError as fault:
         return None, list(_lines(fault, model, raw, location, source))
+    endless = [(*location, *at) for at in _endless(value.model_dump(by_alias=True), ())]
+    return value, [f"{source.where(at)}: {_dotted(at)}: must be finite" for at in endless]
+
+
+def _endless(value: object, at: Location) -> Iterator[Location]:
+    """Where infinity or NaN was read from text such as `inf`, which no key could tell apart."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield at
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _endless(inner, (*at, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _endless(inner, (*at, index))
 
 
 def _lines(
@@ -93,19 +108,21 @@ def _lines(
     told: dict[Location, list[str]] = {}
     for error in fault.errors(include_url=False):
         written = _written(error, raw)
-        known = _known_keys(_describing(model, raw), written[:-1])
         full = (*location, *written)
-        told.setdefault(full, []).append(_message(error, full, known))
+        if error["type"] == "extra_forbidden":
+            known = _known_keys(_describing(model, raw), written[:-1])
+            message = _unknown(f"key in {_dotted(full[:-1])}", str(full[-1]), known)
+        else:
+            message = _message(error, _dotted(full))
+        told.setdefault(full, []).append(message)
     for full, messages in told.items():
         first, *others = dict.fromkeys(messages)
         more = [other.removeprefix(f"{_dotted(full)}: ") for other in others]
         yield f"{source.where(full)}: {', or '.join([first, *more])}"
 
 
-def _message(error: ErrorDetails, full: Location, known: Sequence[str]) -> str:
-    name, kind, context = _dotted(full), error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        return _unknown(f"key in {_dotted(full[:-1])}", str(full[-1]), known)
+def _message(error: ErrorDetails, name: str) -> str:
+    kind, context = error["type"], error.get("ctx", {})
     if kind in ("missing", "union_tag_not_found"):
         key = f".{str(context['discriminator']).strip(QUOTE)}" if context else ""
         return f"{name}{key} is missing; it has no default"

@@ -6,6 +6,7 @@ whatever ends the run, the runner dies, and with it all that it started.
 """
 
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,19 @@ import ray.util
 from ray.exceptions import RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 
-from posttrain.backends import Profile
+from posttrain.backends import VERL_VERSION, Profile
 from posttrain.rl.config import LimitsConfig, Place, RlConfig, overrides
+from posttrain.stages import ProcessLost
 
 Metrics = Mapping[str, float]
+
+_OPEN = (
+    "actor_rollout_ref.model.override_config.",
+    "actor_rollout_ref.rollout.engine_kwargs.",
+    "actor_rollout_ref.rollout.enable_sleep_mode",
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
+)
+"""Settings that verl reads but does not list in its config files."""
 
 _PACE = 0.5
 """Seconds between looks at the runner."""
@@ -71,7 +81,11 @@ class Runner:
             config=config, llm_client=trainer.get_llm_client(), teacher_client=None,
             reward_loop_worker_handles=trainer.get_reward_handles(),
         )  # fmt: skip
-        trainer.fit(agents)
+        try:
+            trainer.fit(agents)
+        except RuntimeError:
+            trainer.require_servers()  # the reason of faults may be that a server died
+            raise
         assert trainer.global_steps >= trainer.total_training_steps, "verl ended the run early"
 
     def pulse(self) -> Pulse:
@@ -90,7 +104,7 @@ class Runner:
 def compose(settings: Mapping[str, Any]) -> Any:
     """verl's PPO config with `settings` (dotted key -> value) in place, resolved.
 
-    ValueError when a setting is not in verl's schema and does not extend an open part of it.
+    ValueError names a setting that verl does not have.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_module
@@ -99,6 +113,10 @@ def compose(settings: Mapping[str, Any]) -> Any:
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = hydra_compose("ppo_trainer", overrides=["model_engine=dp"])
     for key, value in settings.items():
+        parent, _, leaf = key.rpartition(".")
+        section = OmegaConf.select(config, parent)
+        if not key.startswith(_OPEN) and (section is None or leaf not in list(section)):
+            raise ValueError(f"verl {VERL_VERSION} has no setting {key}; check `overrides`")
         OmegaConf.update(config, key, value, force_add=True)
     config.transfer_queue.enable = True
     OmegaConf.resolve(config)
@@ -170,7 +188,8 @@ def train(
             ray.get(done)
             _listen(runner, config.limits, report)
         except RayError as fault:
-            raise _explained(fault) from fault
+            traceback.print_exc()  # a chain of Ray errors does not survive pickling
+            raise _explained(fault) from None
 
 
 def _listen(runner: Any, limits: LimitsConfig, report: Callable[[int, Metrics], None]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
@@ -93,6 +94,11 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         self._alive()
         super().on_step_end()
         self._pending_sync_metrics["correlation"] = self._check_sync()
+
+    def require_servers(self) -> None:
+        """Ray's error if a rollout server is dead."""
+        handles = self.standalone_server_manager.server_handles
+        ray.get([handle.get_server_address.remote() for handle in handles], timeout=30)
 
     def _check_sync(self) -> float:
         """Correlation of log-probs; RuntimeError below the limit."""

@@ -57,6 +57,10 @@ class StageConfig(BaseModel):
 C = TypeVar("C", bound=StageConfig)
 
 
+class ProcessLost(RuntimeError):
+    """A process the stage relies on died or fell silent; another attempt may go on from there."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """One sign of life of a stage: `step` of `steps` in `phase`, with the metrics at that step."""

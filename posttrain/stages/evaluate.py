@@ -4,6 +4,7 @@ import json
 
 from pydantic import Field
 
+from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
 VERSION = 1
@@ -12,8 +13,8 @@ VERSION = 1
 class Config(StageConfig):
     """Which checkpoints (`of`) are measured on which suites (`measure`)."""
 
-    of: tuple[str, ...] = Field(min_length=1)
-    measure: tuple[str, ...] = Field(min_length=1)
+    of: tuple[Name, ...] = Field(min_length=1)
+    measure: tuple[Name, ...] = Field(min_length=1)
 
     def parts(self) -> dict[str, StageConfig]:
         """One node for each checkpoint, so that each is measured as soon as it is there."""

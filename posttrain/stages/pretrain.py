@@ -16,7 +16,7 @@ from pydantic import PositiveFloat, PositiveInt, model_validator
 from posttrain.evaluation.suites import Continuation
 from posttrain.launchers import Job as Process
 from posttrain.launchers import launcher
-from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+from posttrain.stages import Outcome, ProcessLost, Progress, StageConfig, StageContext
 from posttrain.store import write_durably
 from posttrain.training import jobs
 from posttrain.training.jobs import StepsField
@@ -74,7 +74,7 @@ def run(context: StageContext[Config]) -> Outcome:
                 process.cancel()
             marker = jobs.finished(context.work)
     if marker is None:
-        raise RuntimeError(
+        raise ProcessLost(
             f"the pretraining job of {context.name} ended without a valid marker; the end of its "
             f"log: {_tail(context.work / 'log')}"
         )
@@ -122,7 +122,7 @@ def _measure(context: StageContext[Config]) -> jobs.Measure | None:
 
 
 def _follow(process: Process, context: StageContext[Config]) -> None:
-    """Relay progress until the job ends; RuntimeError if it falls silent."""
+    """Relay progress until the job ends; ProcessLost if it falls silent."""
     path, position, heard = context.work / jobs.PROGRESS, 0, time.monotonic()
     running = True
     while running:
@@ -132,7 +132,7 @@ def _follow(process: Process, context: StageContext[Config]) -> None:
             _relay(lines[-1], context)
             heard = time.monotonic()
         if time.monotonic() - heard > context.config.silence:
-            raise RuntimeError(
+            raise ProcessLost(
                 f"the pretraining job of {context.name} showed no progress for "
                 f"{context.config.silence:g} s and was cancelled; its log is {path.parent / 'log'}"
             )

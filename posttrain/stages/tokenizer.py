@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
 VERSION = 1
@@ -13,7 +14,7 @@ VERSION = 1
 class Config(StageConfig):
     """Which data it is trained on, and how many tokens it may have."""
 
-    data: tuple[str, ...] = Field(min_length=1)
+    data: tuple[Name, ...] = Field(min_length=1)
     vocabulary: int = Field(ge=300, le=262_144)
 
     def inputs(self) -> dict[str, str]:

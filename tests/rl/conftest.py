@@ -8,9 +8,9 @@ from posttrain.backends import profile
 
 os.environ.update(profile("cpu").environment)  # before anything imports verl
 
-from posttrain.data import tiny  # noqa: E402
-from posttrain.data.chat import ChatFormat  # noqa: E402
-from posttrain.data.tokenizer import row_texts, train_tokenizer  # noqa: E402
+from posttrain.data import tiny
+from posttrain.data.chat import ChatFormat
+from posttrain.data.tokenizer import row_texts, train_tokenizer
 
 
 @pytest.fixture(scope="session")

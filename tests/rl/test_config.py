@@ -104,5 +104,5 @@ def test_verl_refuses_an_unknown_override() -> None:
     from posttrain.rl.session import compose
 
     asked = overrides(_config(overrides={"trainer.no_such_key": 1}), _place(), profile("cpu"))
-    with pytest.raises(ValueError, match=r"trainer\.no_such_key"):
+    with pytest.raises(ValueError, match=r"no setting trainer\.no_such_key"):
         compose(asked)

@@ -18,9 +18,6 @@ import torch.distributed
 import torch.distributed.distributed_c10d as c10d
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-VERL_VERSION = "0.9.1"
-"""The verl release these patches were written against."""
-
 
 class _NoStream:
     """Stands for an accelerator stream: work on a CPU is complete when the call returns."""

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -42,6 +43,8 @@ MODULES = (
 
 _ENTER = Path(__file__).with_name("enter.py")
 _PR_SET_PDEATHSIG = 1
+_PATIENCE = 60.0
+"""Seconds a zygote gets to end; it looks only when it has imported everything."""
 
 
 @contextmanager
@@ -50,48 +53,60 @@ def zygote(modules: Sequence[str] = MODULES) -> Iterator[str]:
 
     It imports in the background: the first worker waits for that.
     """
-    with tempfile.TemporaryDirectory(prefix="zygote-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="zygote-") as folder,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
         path = Path(folder) / "socket"
+        listener.bind(str(path))
+        listener.listen(64)
         process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, str(path), *modules], stdin=subprocess.PIPE
-        )
+            [sys.executable, "-m", __spec__.name, str(listener.fileno()), *modules],
+            stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
+        )  # fmt: skip
         assert process.stdin is not None
         try:
             yield f"{sys.executable} -I -S {_ENTER} {path}"
         finally:
             process.stdin.close()
-            process.wait(timeout=10)
+            process.wait(timeout=_PATIENCE)
 
 
-def serve(path: Path, modules: Sequence[str]) -> None:
-    """Import `modules`, then fork a worker for each connection until standard input ends."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen(64)
-        for module in modules:
-            importlib.import_module(module)
-        gc.collect()
-        gc.freeze()  # the workers' collectors leave the shared pages alone
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
+def main() -> None:
+    """`zygote.py LISTENER MODULES...`, LISTENER being the descriptor of a listening socket."""
+    descriptor, *modules = sys.argv[1:]
+    if line := serve(socket.socket(fileno=int(descriptor)), modules):
+        become_worker(line)
+
+
+def serve(listener: socket.socket, modules: Sequence[str]) -> socket.socket | None:
+    """Import `modules`, then fork for each connection until standard input ends.
+
+    Returns in each fork with its connection, in the zygote with None.
+    """
+    for module in modules:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # the workers' collectors leave the shared pages alone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
+    with listener:
         while _ready(listener):
             line, _ = listener.accept()
             assert threading.active_count() == 1, "an imported module started a thread"
             if os.fork() == 0:
-                listener.close()
-                _become_worker(line)
+                return line
             line.close()
+    return None
 
 
 def _ready(listener: socket.socket) -> bool:
     """Wait for a connection (True) or the end of standard input (False)."""
-    import select
-
     readable, _, _ = select.select([listener, sys.stdin], [], [])
     return sys.stdin not in readable
 
 
-def _become_worker(line: socket.socket) -> None:
-    """Take over what `enter` was started with and run the worker; never returns."""
+def become_worker(line: socket.socket) -> None:
+    """Take over what `enter` was started with and run the script it names."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setpgid(0, 0)  # Ray kills the process group of a worker that ended
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -106,10 +121,7 @@ def _become_worker(line: socket.socket) -> None:
     _reseed()
     threading.Thread(target=_end_with, args=(line,), daemon=True).start()
     sys.argv = arguments
-    try:
-        runpy.run_path(arguments[0], run_name="__main__")
-    finally:
-        os._exit(0)
+    runpy.run_path(arguments[0], run_name="__main__")
 
 
 def _read(line: socket.socket, count: int) -> bytes:
@@ -133,4 +145,4 @@ def _end_with(line: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), sys.argv[2:])
+    main()

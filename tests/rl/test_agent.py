@@ -1,0 +1,138 @@
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from verl.workers.rollout.replica import TokenOutput
+
+from posttrain.data.chat import ChatFormat
+from posttrain.rl import agent
+from posttrain.rl.agent import AnswerLoop, RewardFaultError
+from rewards.client import RewardClient
+from tests.rewards.service import serving
+
+ROW = {
+    "ids": [1, 2, 3], "verifier": "answer", "gold": ["09"], "parameters": {}, "source": "sums",
+    "task": "sum", "deliberation": True,
+}  # fmt: skip
+
+
+class Server:
+    """Stands for verl's client of the rollout servers: gives the same response each time."""
+
+    def __init__(self, ids: list[int]) -> None:
+        self.ids = ids
+        self.asked: dict[str, Any] = {}
+
+    async def generate(self, request_id: str, **asked: Any) -> TokenOutput:
+        self.asked = asked
+        return TokenOutput(
+            token_ids=self.ids, log_probs=[-0.5] * len(self.ids),
+            extra_fields={"min_global_steps": 3, "max_global_steps": 4},
+        )  # fmt: skip
+
+
+def _response(chat: ChatFormat, *, given: str | None = "09", thinks: bool = True) -> list[int]:
+    message: dict[str, Any] = {"role": "assistant"}
+    if thinks:
+        message["thoughts"] = "a03 b09"
+    if given is not None:
+        message["tool_calls"] = [{"name": "display_answers", "arguments": {"answers": [given]}}]
+    asked = {"messages": [{"role": "user", "content": "x"}], "tools": [], "deliberation": True}
+    prompt = chat.render(asked, add_generation_prompt=True).ids  # type: ignore[arg-type]
+    asked["messages"] = [*asked["messages"], message]  # type: ignore[misc]
+    return chat.render(asked).ids[len(prompt) :]  # type: ignore[arg-type]
+
+
+async def _run(url: str, chat: ChatFormat, ids: list[int]) -> tuple[Any, Server]:
+    server = Server(ids)
+    loop = AnswerLoop(server, chat.tokenizer, rewards=url, processor=None)
+    async with RewardClient(url, patience=0.3) as client:
+        agent._clients[url] = client
+        return await loop.run({"temperature": 1.0}, item=json.dumps(ROW)), server
+
+
+@pytest.mark.parametrize(
+    ("response", "reward", "thinking"),
+    [
+        ({"given": "09"}, 1.0, 1.0),
+        ({"given": "08"}, 0.0, 1.0),
+        ({"given": "09", "thinks": False}, 1.0, 0.0),
+        ({"given": None}, 0.0, 1.0),
+    ],
+)
+def test_a_trajectory_gets_the_score_of_the_service(
+    tmp_path: Path, chat: ChatFormat, response: dict[str, Any], reward: float, thinking: float
+) -> None:
+    ids = _response(chat, **response)
+    with serving(tmp_path, "--verifiers", "answer") as service:
+        output, server = asyncio.run(_run(service.url, chat, ids))
+    assert output.reward_score == reward
+    assert (output.prompt_ids, output.response_ids) == (ROW["ids"], ids)
+    assert output.response_mask == [1] * len(ids)
+    assert output.extra_fields["reward_extra_info"] == {"thinking": thinking, "complete": 1.0}
+    assert output.extra_fields["min_global_steps"] == 3
+    assert server.asked["sampling_params"]["stop_token_ids"] == chat.stop_ids
+
+
+def test_a_response_cut_short_answers_nothing(tmp_path: Path, chat: ChatFormat) -> None:
+    ids = _response(chat)[:-1]
+    with serving(tmp_path, "--verifiers", "answer") as service:
+        output, _ = asyncio.run(_run(service.url, chat, ids))
+    assert output.reward_score == 0.0
+    assert output.extra_fields["reward_extra_info"]["complete"] == 0.0
+
+
+def _verdict(status: str, score: float | None) -> Callable[[web.Request], Any]:
+    async def answer(request: web.Request) -> web.Response:
+        items = (await request.json())["items"]
+        named = [{"id": item["id"], "verifier": item["verifier"]} for item in items]
+        verdict = {"status": status, "score": score, "reason": "worker_lost"}
+        return web.json_response({"verdicts": [name | verdict for name in named]})
+
+    return answer
+
+
+async def _broken(request: web.Request) -> web.Response:
+    return web.Response(status=500)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [_verdict("failed", None), _verdict("abstained", None), _verdict("failed", 1.0), _broken],
+    ids=["failed", "abstained", "failed-with-a-score", "http-500"],
+)
+def test_a_fault_of_the_service_is_never_a_reward(
+    handler: Callable[[web.Request], Any], chat: ChatFormat
+) -> None:
+    async def against_it() -> None:
+        application = web.Application()
+        application.router.add_post("/v1/score", handler)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        with pytest.raises(RewardFaultError, match="source sums, verifier answer"):
+            await _run(url, chat, _response(chat))
+        await runner.cleanup()
+
+    asyncio.run(against_it())
+
+
+def test_a_service_that_is_gone_is_a_fault(chat: ChatFormat) -> None:
+    with pytest.raises(RewardFaultError, match="unreachable"):
+        asyncio.run(_run("http://127.0.0.1:1", chat, _response(chat)))
+
+
+def test_one_client_serves_all_trajectories_of_a_process() -> None:
+    async def twice() -> bool:
+        first = await agent._client("http://127.0.0.1:2")
+        same = first is await agent._client("http://127.0.0.1:2")
+        await first.__aexit__(None, None, None)
+        return same
+
+    assert asyncio.run(twice())

@@ -1,0 +1,64 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+from posttrain.rl import checkpoints
+from posttrain.rl.export import Log, summary, whole_weights
+from posttrain.training.process import single_process_group
+
+
+def test_shards_of_two_ranks_are_joined(tmp_path: Path) -> None:
+    whole = torch.arange(12.0).reshape(6, 2)
+    with single_process_group("cpu"):
+        mesh = init_device_mesh("cpu", (1,))
+        for rank, part in enumerate(whole.chunk(2)):
+            shard = DTensor.from_local(part.clone(), mesh, [Shard(0)], run_check=False)
+            copied = DTensor.from_local(torch.ones(2), mesh, [Replicate()], run_check=False)
+            state = {"rows": shard, "copied": copied, "plain": torch.zeros(1)}
+            torch.save(state, tmp_path / f"model_world_size_2_rank_{rank}.pt")
+    weights = whole_weights(tmp_path)
+    assert torch.equal(weights["rows"], whole)
+    assert torch.equal(weights["copied"], torch.ones(2))
+    assert type(weights["rows"]) is torch.Tensor
+
+
+def test_the_log_forgets_steps_that_are_taken_again(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = Log(path, resumed=0)
+    for step in (1, 2, 3):
+        first.add(step, {"reward": step / 10})
+    path.write_text(path.read_text() + '{"step": 4, "rew')  # torn by a crash
+    resumed = Log(path, resumed=2)
+    resumed.add(3, {"reward": 0.9})
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert rows == resumed.rows
+    assert [(row["step"], row["reward"]) for row in rows] == [(1, 0.1), (2, 0.2), (3, 0.9)]
+
+
+def test_the_summary_keeps_the_worst_of_what_is_bounded() -> None:
+    dropped = {"dropped_equal": 2, "dropped_stale": 0, "dropped_faults": 1}
+    rows = [
+        {"reward": 0.1, "correlation": 1.0, "staleness": 0, **dropped},
+        {"reward": 0.3, "correlation": 0.9995, "staleness": 1, **dropped},
+    ]
+    found = summary(rows)
+    assert found["correlation"] == 0.9995
+    assert (found["staleness"], found["dropped_equal"]) == (1, 4)
+    assert (found["reward_first"], found["reward_last"]) == (0.1, pytest.approx(0.2))
+
+
+def test_only_an_announced_checkpoint_counts_and_others_go(tmp_path: Path) -> None:
+    assert checkpoints.latest(tmp_path) is None
+    for step in (5, 10):
+        (tmp_path / f"global_step_{step}").mkdir()
+        checkpoints.announce(tmp_path, step)
+    (tmp_path / "global_step_15").mkdir()  # a crash while saving
+    latest = checkpoints.latest(tmp_path)
+    assert latest == tmp_path / "global_step_10"
+    assert checkpoints.step_of(latest) == 10
+    assert not (tmp_path / "global_step_5").exists()
+    assert checkpoints.step_of(None) == 0

@@ -1,0 +1,51 @@
+from typing import Any
+
+import pytest
+import ray.exceptions
+
+from posttrain.rl import session
+from posttrain.rl.session import Pulse, RunLostError
+from posttrain.rl.config import LimitsConfig
+
+
+def test_a_lost_process_is_told_from_a_reason() -> None:
+    lost = session._explained(ray.exceptions.ActorDiedError())
+    assert isinstance(lost, RunLostError)
+    assert "a process of the run was lost (ActorDiedError)" in str(lost)
+    reason = RuntimeError("17 of the last 64 groups were lost to faults")
+    wrapped = ray.exceptions.RayTaskError("run", "", reason)
+    assert session._explained(ray.exceptions.RayTaskError("outer", "", wrapped)) is reason
+
+
+class _Runner:
+    """Stands for the runner's handle."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self.pulse = self
+        self._pulse = pulse
+
+    def remote(self) -> Any:
+        return self._pulse
+
+
+def test_reports_pass_and_silence_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.ray, "get", lambda value, timeout: value)
+    seen: list[int] = []
+    limits = LimitsConfig(silence=5)
+
+    def listen(idle: float) -> None:
+        runner = _Runner(Pulse([(3, {"reward": 0.5})], idle))
+        session._listen(runner, limits, lambda step, metrics: seen.append(step))
+
+    listen(idle=4.0)
+    with pytest.raises(RunLostError, match="nothing happened for 6 s"):
+        listen(idle=6.0)
+    assert seen == [3, 3]
+
+
+def test_the_runner_hands_over_each_report_once() -> None:
+    runner = session.Runner()
+    runner._report(1, {"reward": 0.1})
+    assert [step for step, _ in runner.pulse().reports] == [1]
+    assert runner.pulse().reports == []
+    assert runner.pulse().idle < 60
