@@ -39,7 +39,7 @@ _ACTORS = ("WorkerDict_", "rollout_standalone_", "vllm_server_", "agent_loop_", 
 """How verl and TransferQueue name what they start."""
 
 
-class RunLostError(ConnectionError):
+class RunLostError(ProcessLost):
     """A process of the run died or fell silent: trying again from the checkpoint may help."""
 
 
