@@ -4,8 +4,8 @@ import pytest
 import ray.exceptions
 
 from posttrain.rl import session
-from posttrain.rl.session import Pulse, RunLostError
 from posttrain.rl.config import LimitsConfig
+from posttrain.rl.session import Pulse, RunLostError
 
 
 def test_a_lost_process_is_told_from_a_reason() -> None:
