@@ -88,7 +88,7 @@ def run(
     """Run a recipe; what the store has already is not run again."""
     place = Store(store)
     whole = resolve(load(recipe, changes or []), place)
-    resolved = whole.until(until) if until else whole
+    resolved = whole if until is None else whole.until(until)
     if not resolved.pending():
         console.print(f"nothing to do: all {len(resolved.nodes)} stages are in {place.root}")
     else:
@@ -180,6 +180,7 @@ def promote(
     store: Where = HERE,
 ) -> None:
     """Move an alias to a checkpoint if every gate of its recipe holds."""
+    names.checked(to)
     place = Store(store)
     found = place.get(checkpoint)
     archive = Journal(place, found.record.run).archived()
@@ -187,7 +188,7 @@ def promote(
         raise ValueError(
             f"the recipe of run {found.record.run} has no `promote` block, so it states no gates"
         )
-    _promote(place, found, names.checked(to), archive.promote, archive)
+    _promote(place, found, to, archive.promote, archive)
 
 
 @app.command()
@@ -253,8 +254,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except WRONG_USE as fault:
-        # Without any argument the help was shown already, and there is nothing more to say.
-        _end(f"{fault}; see posttrain --help" if str(fault) else "", 2)
+        _end(_told_of_use(fault), 2)
     except Exception as fault:  # noqa: BLE001  # Told in one line, whatever it is.
         _end(*_told(fault))
     _end("interrupted" if code == INTERRUPTED else "", 1 if code == INTERRUPTED else code or 0)
@@ -268,6 +268,12 @@ def _told(fault: Exception) -> tuple[str, int]:
         if isinstance(fault, kind):
             return str(fault), code
     return f"internal error: {fault.__class__.__name__}: {fault}; --debug shows where", 4
+
+
+def _told_of_use(fault: Any) -> str:
+    """Typer's message; nothing where, for want of any argument, it has shown the help."""
+    message = " ".join(fault.format_message().split())
+    return f"{message} (see posttrain --help)" if message else ""
 
 
 def _told_of_system(fault: OSError) -> tuple[str, int]:

@@ -50,7 +50,9 @@ class Journal:
         self._folder = store.root / "runs" / run
 
     def log(self, stage: str) -> Path:
-        """The file with all that `stage` printed."""
+        """The file with all that `stage` (or a service) printed; ValueError if it is no name."""
+        for part in stage.split("."):
+            names.checked(part)
         return self._folder / "logs" / f"{stage}.log"
 
     def progress(self, stage: str) -> Path:

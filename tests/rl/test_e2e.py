@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from posttrain.backends import profile
-from posttrain.stages import StageContext
+from posttrain.stages import ProcessLost, StageContext
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -160,7 +160,7 @@ def test_every_sync_is_verified_and_staleness_bounded(attempts: dict[str, Any]) 
 
 
 def test_a_lost_server_ends_the_stage_soon_and_says_so(attempts: dict[str, Any]) -> None:
-    assert isinstance(attempts["fault"], ConnectionError)
+    assert isinstance(attempts["fault"], ProcessLost)
     assert "a process of the run was lost" in str(attempts["fault"])
     assert attempts["ended"] < 120
 
