@@ -23,7 +23,7 @@ from posttrain.recipe import load
 from posttrain.registry import Refused, Registry
 from posttrain.services import ServiceFailed
 from posttrain.store import Artifact, Store
-from posttrain.view import plan_table, suite_table
+from posttrain.tables import plan_table, suite_table
 
 UNWRAPPED = 10_000
 """Columns where no terminal shows the output: a line stays a line, for those who search in it."""

@@ -97,7 +97,8 @@ class Controller:
 
     def _start(self, node: Node) -> None:
         for name in node.config.services():
-            self._services[name].await_ready()
+            if self._services[name].await_ready():
+                self.journal.record("service restarted", name)
         urls = {name: service.url for name, service in self._services.items()}
         number = self._attempts.get(node.name, 0) + 1
         self._attempts[node.name] = number
@@ -128,9 +129,8 @@ class Controller:
         self.journal.record("failed", name, reason=failure.message, retried=retried)
         if not retried:
             raise StageFailed(
-                f"stage {name} failed: {failure.message}\n"
-                f"  log: {self.journal.log(name)}\n"
-                "  run the same command again to continue from its last checkpoint"
+                f"stage {name} failed: {' '.join(failure.message.split())}; log: "
+                f"{self.journal.log(name)}; the same command continues from its last checkpoint"
             )
 
     def _check_alive(self, attempt: Attempt) -> None:
@@ -139,7 +139,9 @@ class Controller:
         last = max(attempt.started, sign["time"] if sign else 0.0)
         if schedule.stalled(last, time.time()):
             limit = f"{schedule.STALLED_AFTER:.0f} s"
-            raise StageFailed(f"stage {name} gave no sign of life for {limit}; its log may say why")
+            raise StageFailed(
+                f"stage {name} gave no sign of life for {limit}; log: {self.journal.log(name)}"
+            )
 
     def _supervise_services(self) -> None:
         for name, service in self._services.items():

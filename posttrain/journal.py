@@ -18,7 +18,6 @@ from posttrain.gates import Promotion
 from posttrain.stages import Progress
 from posttrain.store import Store, write_durably
 
-
 _TAIL = 1 << 16
 
 

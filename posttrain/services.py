@@ -8,7 +8,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from posttrain.recipe.schema import RewardService
 from posttrain.store import Store
@@ -55,14 +54,17 @@ class Rewards:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
-    def await_ready(self) -> None:
-        """Return once `/readyz` answers 200; ServiceFailed after 90 s or if it ended."""
+    def await_ready(self) -> bool:
+        """Return once `/readyz` answers 200: whether it was started again on the way.
+
+        ServiceFailed after 90 s, or as `supervise` says.
+        """
         deadline = time.monotonic() + _READY_WITHIN
+        restarted = False
         while time.monotonic() < deadline:
-            if self._process is not None and self._process.poll() is not None:
-                raise ServiceFailed(f"the reward service ended at its start; {self._see_log()}")
+            restarted |= self.supervise()
             if self._found_port() and _answers(f"{self.url}/readyz"):
-                return
+                return restarted
             time.sleep(0.1)
         raise ServiceFailed(
             f"the reward service at {self.url} was not ready in {_READY_WITHIN:.0f} s; "
@@ -77,9 +79,14 @@ class Rewards:
         return bool(self._config.url or self._port)
 
     def supervise(self) -> bool:
-        """Start it again if it died; returns whether it had. ServiceFailed when it keeps dying."""
+        """Start it again if it died; returns whether it had.
+
+        ServiceFailed when it keeps dying, and at once if it never came so far as to listen.
+        """
         if self._process is None or self._process.poll() is None:
             return False
+        if not self._found_port():
+            raise ServiceFailed(f"the reward service ended at its start; {self._see_log()}")
         self._restarts += 1
         if self._restarts > _RESTARTS:
             raise ServiceFailed(
@@ -101,7 +108,9 @@ class Rewards:
         self._process = None
 
     def _see_log(self) -> str:
-        return f"see {Path(self._folder / 'logs' / 'rewards.log')}"
+        if self._config.url:
+            return "it was started elsewhere"
+        return f"see {self._folder / 'logs' / 'rewards.log'}"
 
 
 def _answers(url: str) -> bool:

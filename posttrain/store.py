@@ -226,8 +226,8 @@ def read_artifact(folder: Path) -> Artifact:
         artifact = Artifact(folder, Record.model_validate_json((folder / _RECORD).read_bytes()))
     except (OSError, ValidationError) as broken:
         raise ValueError(
-            f"the record of artifact {folder} cannot be read ({broken.__class__.__name__}); "
-            "it was changed after its commit: restore it or remove the folder"
+            f"the record of artifact {folder} is damaged; it was changed after its commit: "
+            "restore it or remove the folder"
         ) from broken
     if artifact.address != f"{folder.parent.parent.name}/{folder.parent.name}@{folder.name}":
         raise ValueError(

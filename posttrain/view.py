@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from posttrain.controller import Attempt, Controller
-from posttrain.plan import Node, Plan
+from posttrain.plan import Node
 
 _LINE_EVERY = 10.0
 _SHOWN_METRICS = 3
@@ -23,6 +24,7 @@ class View:
         self._console = console
         self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
         self._lines = Lines(console)
+        self._pace = Pace()
 
     def __enter__(self) -> "View":
         if self._live:
@@ -41,7 +43,7 @@ class View:
     def __call__(self, controller: Controller) -> None:
         """Show the controller's present state."""
         if self._live:
-            self._live.update(progress_table(controller))
+            self._live.update(progress_table(controller, self._pace))
         else:
             self._lines.follow(controller)
 
@@ -53,6 +55,7 @@ class Lines:
         self._console = console
         self._known: set[str] | None = None
         self._told: dict[str, float] = {}
+        self._pace = Pace()
 
     def follow(self, controller: Controller) -> None:
         """Print what is new."""
@@ -65,32 +68,50 @@ class Lines:
             if time.time() - self._told.get(f"{name}#{attempt.number}", 0) >= _LINE_EVERY:
                 self._told[f"{name}#{attempt.number}"] = time.time()
                 sign = controller.journal.latest(name)
-                self._console.print(f"{name}: {state_of(attempt, sign)}")
+                self._console.print(f"{name}: {state_of(attempt, sign, self._pace)}")
 
 
-def progress_table(controller: Controller) -> Table:
-    """One row a node: state, step, latest metrics and time."""
+class Pace:
+    """How fast each attempt goes, measured from where it began: not at step 0 if it continues."""
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def left(self, attempt: Attempt, sign: Mapping[str, Any]) -> float | None:
+        """Seconds to the last step of the sign's phase, if that can be told yet; never below 0."""
+        key = (attempt.node.name, attempt.number, sign["phase"])
+        time_begun, step_begun = self._begun.setdefault(key, (sign["time"], sign["step"]))
+        seconds, steps = sign["time"] - time_begun, sign["step"] - step_begun
+        if seconds <= 0 or steps <= 0:
+            return None
+        return float(max(seconds / steps * (sign["steps"] - sign["step"]), 0.0))
+
+
+def progress_table(controller: Controller, pace: Pace) -> Table:
+    """One row a node: state, step, latest metrics (cut where the terminal ends) and time."""
     table = Table(title=f"run {controller.plan.recipe.name}", title_justify="left")
     for column in ("stage", "kind", "progress", "metrics", "time"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, no_wrap=column != "metrics")
     for node in controller.plan.nodes.values():
-        table.add_row(node.name, node.kind, *_cells(controller, node))
+        position, metrics, time_spent = _cells(controller, node, pace)
+        cut = Text(metrics, no_wrap=True, overflow="ellipsis")
+        table.add_row(node.name, node.kind, position, cut, time_spent)
     return table
 
 
-def _cells(controller: Controller, node: Node) -> tuple[str, str, str]:
+def _cells(controller: Controller, node: Node, pace: Pace) -> tuple[str, str, str]:
     if node.name in controller.addresses:
         return ("cached" if node.cached else "done"), "", ""
     attempt = controller.running.get(node.name)
     if attempt is None:
         return "waiting", "", ""
     sign = controller.journal.latest(node.name)
-    return _position(sign), _metrics(sign), _timing(attempt, sign)
+    return _position(sign), _metrics(sign), _timing(attempt, sign, pace)
 
 
-def state_of(attempt: Attempt, sign: Mapping[str, Any] | None) -> str:
+def state_of(attempt: Attempt, sign: Mapping[str, Any] | None, pace: Pace) -> str:
     """One running stage in one line."""
-    parts = (_position(sign), _metrics(sign), _timing(attempt, sign))
+    parts = (_position(sign), _metrics(sign), _timing(attempt, sign, pace))
     return ", ".join(part for part in parts if part)
 
 
@@ -101,42 +122,13 @@ def _position(sign: Mapping[str, Any] | None) -> str:
 
 
 def _metrics(sign: Mapping[str, Any] | None) -> str:
-    shown = list(sign["metrics"].items())[:_SHOWN_METRICS] if sign else []
-    return "  ".join(f"{name} {value:.3g}" for name, value in shown)
+    """The first few metrics; the step is told as the position."""
+    metrics = sign["metrics"].items() if sign else ()
+    shown = [f"{name} {value:.3g}" for name, value in metrics if name not in ("step", "steps")]
+    return "  ".join(shown[:_SHOWN_METRICS])
 
 
-def _timing(attempt: Attempt, sign: Mapping[str, Any] | None) -> str:
-    spent = time.time() - attempt.started
-    if not sign or not 0 < sign["step"] < sign["steps"]:
-        return f"{spent:.0f} s"
-    left = (sign["time"] - attempt.started) / sign["step"] * (sign["steps"] - sign["step"])
-    return f"{spent:.0f} s, about {left:.0f} s left"
-
-
-def plan_table(plan: Plan) -> Table:
-    """The plan as a table: state, inputs, cores and key of each node."""
-    table = Table(title=f"plan of {plan.recipe.name}", title_justify="left")
-    for column in ("stage", "kind", "state", "inputs", "cores", "key"):
-        table.add_column(column, overflow="fold")
-    for node in plan.nodes.values():
-        inputs = ", ".join(dict.fromkeys(node.inputs.values()))
-        table.add_row(
-            node.name, node.kind, node.state, inputs, str(node.config.cores()), node.key[:12]
-        )
-    return table
-
-
-def suite_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
-    """Accuracy by suite (rows) and checkpoint (columns, in the order they were made)."""
-    table = Table(title="accuracy by suite and checkpoint", title_justify="left")
-    table.add_column("suite")
-    for checkpoint in scores:
-        table.add_column(checkpoint, justify="right")
-    metrics = dict.fromkeys(name for values in scores.values() for name in values)
-    for metric in metrics:
-        suite, _, name = metric.partition(".")
-        # An accuracy by context length is a figure of its own; other groups are in the record.
-        if name == "accuracy" or name.removeprefix("accuracy.").isdigit():
-            row = [f"{v[metric]:.3f}" if metric in v else "-" for v in scores.values()]
-            table.add_row(f"{suite} {name.removeprefix('accuracy')}".replace(" .", " at "), *row)
-    return table
+def _timing(attempt: Attempt, sign: Mapping[str, Any] | None, pace: Pace) -> str:
+    spent = f"{max(time.time() - attempt.started, 0.0):.0f} s"
+    left = pace.left(attempt, sign) if sign else None
+    return f"{spent}, about {left:.0f} s left" if left else spent

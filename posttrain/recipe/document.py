@@ -16,7 +16,6 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
-    Event,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -63,7 +62,7 @@ class Document:
             line = self._text.count("\n", 0, getattr(fault, "position", 0))
             raise self._fault(line, "holds a character that YAML forbids; remove it") from fault
 
-    def _document(self, events: Iterator[Event]) -> Any:
+    def _document(self, events: Iterator[Any]) -> Any:
         value = None
         begun = False
         for event in events:
@@ -76,7 +75,7 @@ class Document:
                 break
         return value
 
-    def _value(self, event: Event, events: Iterator[Event], at: Location) -> Any:
+    def _value(self, event: Any, events: Iterator[Any], at: Location) -> Any:
         if isinstance(event, AliasEvent):
             return self._alias(event)
         if event.tag is not None:
@@ -95,7 +94,7 @@ class Document:
             self._anchors[event.anchor] = (value, self._size - before)
         return value
 
-    def _map(self, events: Iterator[Event], at: Location) -> dict[str, Any]:
+    def _map(self, events: Iterator[Any], at: Location) -> dict[str, Any]:
         found: dict[str, Any] = {}
         while not isinstance(event := next(events), MappingEndEvent):
             key = self._key(event)
@@ -107,7 +106,7 @@ class Document:
             found[key] = self._value(next(events), events, (*at, key))
         return found
 
-    def _list(self, events: Iterator[Event], at: Location) -> list[Any]:
+    def _list(self, events: Iterator[Any], at: Location) -> list[Any]:
         found: list[Any] = []
         while not isinstance(event := next(events), SequenceEndEvent):
             where = (*at, len(found))
@@ -115,7 +114,7 @@ class Document:
             found.append(self._value(event, events, where))
         return found
 
-    def _key(self, event: Event) -> str:
+    def _key(self, event: Any) -> str:
         if not isinstance(event, ScalarEvent) or event.tag is not None or event.anchor:
             raise self._fault(_line(event), "a key is plain text")
         key = str(event.value)
@@ -126,7 +125,7 @@ class Document:
             raise self._fault(_line(event), f"{limit} (it is {key[:40]!a})")
         return key
 
-    def _scalar(self, event: Event) -> Any:
+    def _scalar(self, event: Any) -> Any:
         text = str(event.value)
         if not text.replace("\n", " ").replace("\t", " ").isprintable():
             raise self._fault(_line(event), "text holds a character that cannot be printed")
@@ -135,14 +134,14 @@ class Document:
         except ValueError as fault:
             raise self._fault(_line(event), str(fault)) from None
 
-    def _alias(self, event: Event) -> Any:
+    def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
             raise self._fault(_line(event), f"alias *{event.anchor} has no anchor before it")
         value, size = self._anchors[event.anchor]
         self._grow(size, event)
         return copy.deepcopy(value)
 
-    def _grow(self, by: int, event: Event) -> None:
+    def _grow(self, by: int, event: Any) -> None:
         self._size += by
         if self._size > _VALUES:
             raise self._fault(_line(event), f"a recipe has {_VALUES} values at most")
@@ -170,5 +169,5 @@ def plain(text: str) -> Any:
     return float(text)
 
 
-def _line(event: Event) -> int:
+def _line(event: Any) -> int:
     return int(event.start_mark.line)

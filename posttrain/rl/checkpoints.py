@@ -14,7 +14,7 @@ _POINTER = "latest.json"
 
 
 def announce(checkpoints: Path, step: int) -> None:
-    """Make the checkpoint of `step` the one to resume from, then remove all others."""
+    """Make the checkpoint of `step` the one to resume from, then remove older ones."""
     draft = checkpoints / f"{_POINTER}.draft"
     with draft.open("w") as stream:
         json.dump({"step": step}, stream)
@@ -22,8 +22,17 @@ def announce(checkpoints: Path, step: int) -> None:
         os.fsync(stream.fileno())
     draft.rename(checkpoints / _POINTER)
     for folder in checkpoints.glob("global_step_*"):
-        if folder != latest(checkpoints):
+        if step_of(folder) < step:
             shutil.rmtree(folder)
+
+
+def recover(checkpoints: Path) -> Path | None:
+    """What `latest` says, with all that a crash left half-written removed."""
+    found = latest(checkpoints)
+    for folder in checkpoints.glob("global_step_*"):
+        if folder != found:
+            shutil.rmtree(folder)
+    return found
 
 
 def latest(checkpoints: Path) -> Path | None:

@@ -83,13 +83,6 @@ class LimitsConfig(_Strict):
     silence: PositiveFloat = 300.0
 
 
-class WatchConfig(_Strict):
-    """Measure `suite` every `every` steps while training."""
-
-    suite: str
-    every: PositiveInt
-
-
 class RlConfig(_Strict):
     """The science of an RL run: everything but where it starts from.
 
@@ -109,7 +102,6 @@ class RlConfig(_Strict):
     temperature: PositiveFloat = 1.0
     checkpoint_every: PositiveInt = 20
     limits: LimitsConfig = LimitsConfig()
-    watch: WatchConfig | None = None
     overrides: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

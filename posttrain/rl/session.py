@@ -170,11 +170,13 @@ def train(
     place: Place,
     profile: Profile,
     report: Callable[[int, Metrics], None],
+    alive: Callable[[], None],
     executable: str | None = None,
 ) -> None:
     """Run to the last step, from `place.resume` if given; checkpoints appear as they are made.
 
-    `executable` is what Ray starts worker processes with. RunLostError when a process died or
+    `report` gets each finished step, `alive` is called every `_PACE` seconds, `executable` is what
+    Ray starts worker processes with. RunLostError when a process died or
     nothing happened for `limits.silence` seconds; RuntimeError with the reason when a limit is
     exceeded.
     """
@@ -185,6 +187,7 @@ def train(
         try:
             while not ray.wait([done], timeout=_PACE)[0]:
                 _listen(runner, config.limits, report)
+                alive()
             ray.get(done)
             _listen(runner, config.limits, report)
         except RayError as fault:

@@ -24,7 +24,7 @@ class Config(StageConfig):
     def _check_parameters(self) -> Self:
         if self.generate not in GENERATORS:
             known = ", ".join(sorted(GENERATORS))
-            raise ValueError(f"unknown generator {self.generate!r}; known: {known}")
+            raise ValueError(f"unknown generator {self.generate[:60]!r}; known: {known}")
         self.parameters()
         return self
 

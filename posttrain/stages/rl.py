@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from posttrain.rl.checkpoints import latest, step_of
+from posttrain.rl.checkpoints import announce, latest, recover, step_of
 from posttrain.rl.config import Place, RlConfig
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
@@ -47,12 +47,18 @@ def run(context: StageContext[Config]) -> Outcome:
         log = export.Log(context.work / "metrics.jsonl", step_of(place.resume))
 
         def report(step: int, metrics: Mapping[str, float]) -> None:
-            if metrics:
-                log.add(step, metrics)
+            log.add(step, metrics)
+            if step % config.checkpoint_every == 0 or step == config.steps:
+                announce(place.checkpoints, step)
             context.report(Progress(step, config.steps, metrics=metrics))
 
+        def alive() -> None:
+            done = int(log.rows[-1]["step"]) if log.rows else 0
+            phase = "train" if done > step_of(place.resume) else "start"
+            context.report(Progress(done, config.steps, phase=phase))
+
         if step_of(place.resume) < config.steps:
-            session.train(config, place, backend, report, executable)
+            session.train(config, place, backend, report, alive, executable)
     trained = latest(place.checkpoints)
     assert trained is not None
     assert step_of(trained) == config.steps
@@ -86,6 +92,6 @@ def _place(context: StageContext[Config]) -> Place:
         prompts=work / "prompts.jsonl",
         agents=work / "agents.yaml",
         checkpoints=work / "checkpoints",
-        resume=latest(work / "checkpoints"),
+        resume=recover(work / "checkpoints"),
         seed=context.seed,
     )

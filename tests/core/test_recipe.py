@@ -41,7 +41,7 @@ def keys(plan: Plan) -> dict[str, str]:
             "sed: 1\n",
             r"r.yaml:2: unknown key in the recipe: 'sed'; did .* 'seed'",
         ),
-        ("seed: 1\n", "", r"r.yaml: seed is missing"),
+        ("seed: 1\n", "", r"r.yaml:1: seed is missing"),
         ("kind: tokenizer", "kind: tokenize", r"r.yaml:9: unknown stage kind.*'tokenizer'"),
         ("tiny.corpus", "tiny.corpse", r"r.yaml:5: data.corpus.*unknown generator 'tiny.corpse'"),
         ("documents: 64", "documentz: 64", r"r.yaml:5: .*documentz"),
@@ -66,8 +66,8 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_cycle_is_named(tmp_path: Path) -> None:
-    ring = SMALL + "  a: {kind: tokenizer, data: [b], vocabulary: 600}\n"
-    ring += "  b: {kind: tokenizer, data: [a], vocabulary: 600}\n"
+    trained = "kind: sft, data: dialogues, steps: 1, optimizer: {adamw: {lr: 1}}"
+    ring = f"{SMALL}  a: {{from: b, {trained}}}\n  b: {{from: a, {trained}}}\n"
     with pytest.raises(ValueError, match=r"r.yaml:1[23]: stages form a cycle: (a <- b|b <- a)"):
         plan_of(tmp_path, ring)
 
@@ -75,8 +75,36 @@ def test_a_cycle_is_named(tmp_path: Path) -> None:
 def test_a_missing_file_and_a_missing_parent_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none.yaml: cannot be read \(No such file"):
         load(tmp_path / "none.yaml")
-    with pytest.raises(ValueError, match=r"other.yaml: cannot be read"):
-        load(write(tmp_path, "extends: other.yaml\nrecipe: x\n"))
+    child = write(tmp_path, "recipe: x\nextends: other.yaml\n")
+    with pytest.raises(ValueError, match=r"r.yaml:2: extends 'other.yaml': cannot be read"):
+        load(child)
+    with pytest.raises(ValueError, match=r"r.yaml:1: extends '.': cannot be read \(Is a directory"):
+        load(write(tmp_path, "extends: .\n"))
+
+
+@pytest.mark.parametrize("parent", ["r.yaml", "other.yaml"])
+def test_extends_never_goes_round(tmp_path: Path, parent: str) -> None:
+    write(tmp_path, "extends: ./r.yaml\n", "other.yaml")
+    with pytest.raises(ValueError, match=r"yaml:1: extends '.*', which extends this file in turn"):
+        load(write(tmp_path, f"extends: {parent}\n"))
+
+
+def test_a_fault_in_what_is_extended_is_placed_there_unless_the_child_replaced_it(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, SMALL.replace("vocabulary: 600", "vocabulary: 3"), "base.yaml")
+    child = "extends: base.yaml\nstages:\n  tokens: {vocabulary: VALUE}\n"
+    assert plan_of(tmp_path, child.replace("VALUE", "600"))
+    with pytest.raises(ValueError, match=r"r.yaml:3: stages.tokens.vocabulary"):
+        plan_of(tmp_path, child.replace("VALUE", "4"))
+    with pytest.raises(ValueError, match=r"base.yaml:11: stages.tokens.vocabulary"):
+        plan_of(tmp_path, "extends: base.yaml\n")
+
+
+def test_an_input_of_the_wrong_kind_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    wrong = SMALL + "  next: {kind: tokenizer, data: [tokens], vocabulary: 600}\n"
+    with pytest.raises(ValueError, match=r"r.yaml:12: .* whose kind is tokenizer; .* for data"):
+        plan_of(tmp_path, wrong)
 
 
 def test_extends_changes_only_what_it_says(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_kill_9_at_any_moment_leaves_whole_artifacts_only(store: Store, delay: f
     assert len(found) >= 3
     for artifact in found:
         artifact.verify()
-    store.discard_drafts("r")
+    store.clear("r")
     assert not list((store.root / "drafts").iterdir())
 
 

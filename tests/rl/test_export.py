@@ -62,3 +62,5 @@ def test_only_an_announced_checkpoint_counts_and_others_go(tmp_path: Path) -> No
     assert checkpoints.step_of(latest) == 10
     assert not (tmp_path / "global_step_5").exists()
     assert checkpoints.step_of(None) == 0
+    assert checkpoints.recover(tmp_path) == latest
+    assert [folder.name for folder in tmp_path.glob("global_step_*")] == ["global_step_10"]
