@@ -15,6 +15,9 @@ import ray
 from posttrain.backends import Profile
 
 _REACHED_WITHIN = 5.0
+_LOOPBACK = (
+    "127.0.0.2"  # Ray replaces 127.0.0.1 by the outer address, for servers to bind.
+)
 _OBJECT_STORE = 256 << 20
 
 
@@ -65,7 +68,7 @@ def _embed(backend: Profile) -> None:
         num_gpus=logical.accelerators if logical else None,
         resources={"cores": os.cpu_count() or 1},
         object_store_memory=_OBJECT_STORE, include_dashboard=False,
-        _node_ip_address="127.0.0.1", logging_level=logging.ERROR, log_to_driver=False,
+        _node_ip_address=_LOOPBACK, logging_level=logging.ERROR, log_to_driver=False,
         # Ray would start a Python process for each logical CPU: far more than there are cores.
         _system_config={"prestart_worker_first_driver": False, "enable_worker_prestart": False},
     )  # fmt: skip

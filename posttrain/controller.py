@@ -62,6 +62,7 @@ class Controller:
         self._cores = cores
         self._watch = watch
         self._attempts: dict[str, int] = {}
+        self._ahead: list[object] = []
         self._services = self._needed_services()
 
     def run(self) -> dict[str, str]:
@@ -71,6 +72,8 @@ class Controller:
                 service.start()
                 closing.callback(service.stop)
             closing.callback(self._cancel_all)
+            backend = self.plan.recipe.backend
+            self._ahead = [node.config.ahead(backend) for node in self.plan.pending()]
             while len(self.addresses) < len(self.plan.nodes):
                 self._step()
                 self._watch(self)

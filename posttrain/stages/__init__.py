@@ -49,6 +49,13 @@ class StageConfig(BaseModel):
         """Names of the recipe's services that must be up while this stage runs."""
         return ()
 
+    def ahead(self, backend: str) -> object | None:
+        """Begin, in the run's Ray session, what makes a later start of this stage short.
+
+        Called once when a run starts; returns at once. The result is kept until the run ends.
+        """
+        return None
+
     def cores(self) -> int:
         """CPU cores the stage keeps busy; the controller never hands out more than there are."""
         return 1

@@ -27,6 +27,13 @@ class Config(RlConfig, StageConfig):
         """Rewards come from a service."""
         return ("rewards",)
 
+    def ahead(self, backend: str) -> object | None:
+        """Import what the run's processes need while earlier stages leave a core idle."""
+        from posttrain.backends import profile
+        from posttrain.rl.workers import warm
+
+        return warm(profile(backend))
+
     def cores(self) -> int:
         """One for the trainer, one for rollouts."""
         return 2
@@ -53,9 +60,10 @@ def run(context: StageContext[Config]) -> Outcome:
             context.report(Progress(step, config.steps, metrics=metrics))
 
         def alive() -> None:
-            done = int(log.rows[-1]["step"]) if log.rows else 0
+            last = dict(log.rows[-1]) if log.rows else {"step": 0}
+            done = int(last.pop("step"))
             phase = "train" if done > step_of(place.resume) else "start"
-            context.report(Progress(done, config.steps, phase=phase))
+            context.report(Progress(done, config.steps, phase=phase, metrics=last))
 
         if step_of(place.resume) < config.steps:
             session.train(config, place, backend, report, alive, executable)

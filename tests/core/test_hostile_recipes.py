@@ -19,7 +19,10 @@ from tests.core.runs import SMALL, write
 RECIPES = {path.name: path.read_text() for path in sorted(Path("recipes").glob("*.yaml"))}
 
 LINE = re.compile(r"(?:[^:\n]*\.yaml(?::\d+)?|--set [^\n]*?): \S[^\n]{0,400}")
-NOISE = re.compile(r"input_value|input_type|pydantic|https?://|validation error|ruamel|function-|<")
+NOISE = re.compile(
+    r"input_value|input_type|pydantic|https?://|validation error|ruamel|function-"
+    r"|<class|<unicode| at 0x"
+)
 
 VALUES: list[Any] = [
     None, True, -1, 0, 2**31, 10**400, 1e308, float("inf"), float("nan"), "", "x", "é", "\u2028",
@@ -38,8 +41,8 @@ SIGNS = [
 def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if at:
         yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in items if isinstance(value, dict | list) else ():
+    keyed = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, inner in keyed.items() if isinstance(keyed, dict) else ():
         yield from paths(inner, (*at, key))
 
 
@@ -92,9 +95,7 @@ def faults(path: Path, changes: list[str], store: Store) -> list[str]:
     try:
         resolve(load(path, changes), store)
     except ValueError as fault:
-        assert type(fault) is ValueError
-        assert str(fault)
-        return str(fault).splitlines()
+        return str(fault).splitlines() or [""]
     return []
 
 
@@ -105,7 +106,7 @@ def test_a_mangled_recipe_is_read_or_refused_in_placed_lines(tmp_path: Path, see
     for name, text in RECIPES.items():
         write(tmp_path, text, name)
     refused = 0
-    for _ in range(60):
+    for _ in range(80):
         text, changes = chance.choice(list(RECIPES.values())), []
         mangle = chance.choice([mangled_text, mangled_values, mangled_set])
         if mangle is mangled_set:
