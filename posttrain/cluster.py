@@ -15,9 +15,7 @@ import ray
 from posttrain.backends import Profile
 
 _REACHED_WITHIN = 5.0
-_LOOPBACK = (
-    "127.0.0.2"  # Ray replaces 127.0.0.1 by the outer address, for servers to bind.
-)
+_LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the outer address, for servers to bind.
 _OBJECT_STORE = 256 << 20
 
 

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rewards.client import BlockingRewardClient
-from rewards.schema import Item
-
 from posttrain.data.chat import ChatFormat
 from posttrain.evaluation.measuring import evaluate, read_rows
 from posttrain.evaluation.suites import Suite
 from posttrain.store import Artifact
 from posttrain.training.checkpoint import load_model, load_tokenizer, versions
+from rewards.client import BlockingRewardClient
+from rewards.schema import Item
 
 
 class Examiner:

@@ -1,6 +1,5 @@
-"""Wrong input, damaged files and refused promotions: one line, the right exit code, no traceback."""
+"""Wrong input, damaged files and refused promotions: one line and the right exit code."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from posttrain.journal import Journal
 from posttrain.plan import resolve
 from posttrain.recipe import load
 from posttrain.registry import Registry
@@ -99,13 +99,10 @@ def test_without_any_command_the_help_is_shown(tmp_path: Path) -> None:
     assert "Usage" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("below", ["", "/deeper"])
-def test_a_file_is_no_store(tmp_path: Path, below: str) -> None:
+def test_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("")
-    (tmp_path / "deep").mkdir()
-    os.symlink(tmp_path / "store", tmp_path / "deep/store")
-    assert "store is no folder" in refused(tmp_path, "status")
-    assert "is no folder" in refused(tmp_path / "deep" / below.strip("/"), "status") or below
+    for folder in (tmp_path, tmp_path / "store"):
+        assert "store is no folder" in refused(folder, "status")
 
 
 def test_commands_that_read_leave_no_trace(tmp_path: Path) -> None:
@@ -143,17 +140,15 @@ JUNK = [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"a": 1}\n', b'{"stages": [1],
     ("name", "commands"),
     [
         ("runs/small/plan.json", [["status"], ["promote", "small/tokens@1", "--to", "a"]]),
-        ("artifacts/small/tokens/1/record.json", [["status"], ["checkpoints"], ["plan", "r.yaml"]]),
-        ("artifacts/small/tokens/1/record.json", [["show", "small/tokens@1"]]),
+        ("artifacts/small/tokens/1/record.json", [["status"], ["show", "small/tokens@1"]]),
+        ("artifacts/small/tokens/1/record.json", [["plan", "recipes/smoke.yaml"], ["checkpoints"]]),
     ],
 )
 def test_a_damaged_file_is_named(copied: Path, name: str, commands: list[list[str]]) -> None:
     for junk in JUNK:
         (copied / "store" / name).write_bytes(junk)
         for command in commands:
-            line = refused(
-                copied, *[str(copied / part) if ".yaml" in part else part for part in command]
-            )
+            line = refused(copied, *command)
             assert "damaged" in line
             assert name.removesuffix("/record.json") in line
 
@@ -169,7 +164,7 @@ def test_events_and_leases_that_cannot_be_read_do_not_stand_in_the_way(
 
 def test_a_history_of_anything_but_moves_is_refused(copied: Path) -> None:
     history = copied / "store/registry/history.jsonl"
-    history.parent.mkdir()
+    history.parent.mkdir(exist_ok=True)
     history.write_text('{"event": "promote", "alias": "a", "to": "small/tok')  # Cut by a crash.
     assert ended(copied, "checkpoints").code == 0
     history.write_text('{"event": "promote", "alias": "a"}\n')
@@ -179,7 +174,7 @@ def test_a_history_of_anything_but_moves_is_refused(copied: Path) -> None:
 
 def test_an_alias_whose_earlier_checkpoint_was_removed_stays(copied: Path) -> None:
     history = copied / "store/registry/history.jsonl"
-    history.parent.mkdir()
+    history.parent.mkdir(exist_ok=True)
     move = '{"event": "promote", "alias": "a", "to": "small/tokens@%d"}\n'
     history.write_text(move % 7 + move % 1)
     assert "no artifact small/tokens@7" in refused(copied, "rollback", "a")
@@ -232,8 +227,6 @@ def test_promoting_by_hand_asks_the_run_that_made_the_checkpoint(tmp_path: Path)
     address = made_elsewhere(tmp_path, 0.6)
     assert "'other' has not been started" in refused(tmp_path, "promote", address, "--to", "a")
     plan = resolve(load(tmp_path / "r.yaml"), Store(tmp_path / "store"))
-    from posttrain.journal import Journal
-
     Journal(Store(tmp_path / "store"), "other").begin(describe(plan))
     assert ended(tmp_path, "promote", address, "--to", "trial").code == 0
     assert "trial is already" in ended(tmp_path, "promote", address, "--to", "trial").out

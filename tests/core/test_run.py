@@ -41,24 +41,6 @@ def test_status_show_and_logs_tell_of_it(finished: Path) -> None:
     assert "no log" in posttrain(finished, "logs", "tokenz").stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["run", "none.yaml"], 2, "none.yaml: cannot be read"),
-        (["show", "small/tokens@9"], 2, "no artifact small/tokens@9"),
-        (["promote", "small/tokens@1", "--to", "candidate"], 2, "no `promote` block"),
-        (["rollback", "candidate"], 2, "no earlier checkpoint"),
-        (["status", "other"], 2, "'other' has not been started"),
-    ],
-)
-def test_wrong_input_is_one_line(
-    finished: Path, arguments: list[str], code: int, message: str
-) -> None:
-    done = posttrain(finished, *arguments)
-    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
 def test_an_unreachable_ray_is_one_line(tmp_path: Path) -> None:
     recipe = str(write(tmp_path, SMALL))
     done = posttrain(tmp_path, "run", recipe, "--ray-address", "127.0.0.1:1")
