@@ -10,6 +10,10 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Ray reads this when first imported. It would print its own account of each worker that dies, in
+# the midst of ours; what we know of it is in the journal.
+os.environ["RAY_DEDUP_LOGS_SKIP_REGEX"] = "."
+
 import ray
 
 from posttrain.backends import Profile
@@ -26,7 +30,7 @@ def connected(address: str | None, backend: Profile) -> Iterator[int]:
     The backend's environment reaches every worker: inherited where Ray is embedded, sent with
     the job elsewhere. An embedded Ray declares the backend's logical resources.
     """
-    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"})
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address:
         _join(address, backend)
     else:

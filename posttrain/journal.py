@@ -19,6 +19,7 @@ from posttrain.stages import Progress
 from posttrain.store import Store, write_durably
 
 _TAIL = 1 << 16
+_SIGN = ("step", "steps", "phase", "metrics")
 
 
 class PlannedStage(BaseModel):
@@ -87,24 +88,21 @@ class Journal:
 
     def latest(self, stage: str) -> dict[str, Any] | None:
         """The last sign of life of `stage` in its present attempt."""
-        found = lines(self.progress(stage), tail=_TAIL)
+        found = self._signs(stage, _TAIL)
         return found[-1] if found else None
 
     def first_step(self, stage: str) -> float | None:
         """When (s since the epoch) the present attempt reported its first finished step."""
-        signs = lines(self.progress(stage))
-        return next((sign["time"] for sign in signs if sign["step"] > 0), None)
+        return next((sign["time"] for sign in self._signs(stage) if sign["step"] > 0), None)
+
+    def _signs(self, stage: str, tail: int | None = None) -> list[dict[str, Any]]:
+        found = lines(self.progress(stage), tail)
+        return [sign for sign in found if {"time", *_SIGN} <= sign.keys()]
 
 
 def report_to(path: Path, progress: Progress) -> None:
     """Append one sign of life."""
-    append(
-        path,
-        {
-            "step": progress.step, "steps": progress.steps, "phase": progress.phase,
-            "metrics": dict(progress.metrics),
-        },
-    )  # fmt: skip
+    append(path, vars(progress) | {"metrics": dict(progress.metrics)})
 
 
 def append(path: Path, fields: Mapping[str, Any], *, sync: bool = False) -> None:

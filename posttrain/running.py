@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -29,11 +29,12 @@ def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Consol
     backend = profile(plan.recipe.backend)
     begun = time.monotonic()
     journal = Journal(store, plan.recipe.name)
-    with _interruptible(), held(store, plan.recipe.name) as token, Warden(token):
+    with _interruptible() as claim_signals, held(store, plan.recipe.name) as token, Warden(token):
         journal.begin(reports.describe(plan))
         journal.record("run started", stages=[node.name for node in plan.pending()])
         mark = len(journal.events())
         with connected(ray_address, backend) as cores:
+            claim_signals()  # Ray has put handlers of its own in place.
             ready = time.monotonic()
             with View(console) as view:
                 Controller(plan, store, cores, view).run()
@@ -43,17 +44,25 @@ def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Consol
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """Make SIGTERM end the run as Ctrl-C does; once it is ending, neither disturbs that."""
+def _interruptible() -> Iterator[Callable[[], None]]:
+    """Make SIGTERM end the run as Ctrl-C does; once it is ending, neither disturbs that.
+
+    Yields what puts the handlers in place once more.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for ignored in before:
             signal.signal(ignored, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+    def claim() -> None:
+        for number in before:
+            signal.signal(number, interrupt)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    claim()
     try:
-        yield
+        yield claim
     except KeyboardInterrupt:
         raise RuntimeError("interrupted; run the same command again to continue") from None
     finally:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from posttrain.controller import Attempt, Controller
 from posttrain.plan import Node
+from posttrain.schedule import ATTEMPTS
 
 _LINE_EVERY = 10.0
 _SHOWN_METRICS = 3
@@ -111,7 +112,8 @@ def _cells(controller: Controller, node: Node, pace: Pace) -> tuple[str, str, st
 
 def state_of(attempt: Attempt, sign: Mapping[str, Any] | None, pace: Pace) -> str:
     """One running stage in one line."""
-    parts = (_position(sign), _metrics(sign), _timing(attempt, sign, pace))
+    again = f"started again ({attempt.number} of {ATTEMPTS})" if attempt.number > 1 else ""
+    parts = (again, _position(sign), _metrics(sign), _timing(attempt, sign, pace))
     return ", ".join(part for part in parts if part)
 
 

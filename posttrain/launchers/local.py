@@ -61,8 +61,11 @@ class LocalLauncher:
         path = folder / _HANDLE
         if not path.is_file():
             return None
-        handle = json.loads(path.read_text())
-        job = LocalJob(handle["pid"], handle["started"], None)
+        try:
+            handle = json.loads(path.read_bytes())
+            job = LocalJob(int(handle["pid"]), str(handle["started"]), None)
+        except (ValueError, KeyError, TypeError) as fault:
+            raise ValueError(f"{path} is damaged; remove it once its job has ended") from fault
         return job if handle["started"] and job.running() else None
 
 

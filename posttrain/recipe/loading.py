@@ -36,15 +36,14 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
         override(source, assignment)
     envelope, faults = _checked(Envelope, source.values, (), source)
     declared: dict[str, Stage] = {}
-    if envelope is not None:
-        for location, kind, raw in _entries(envelope):
-            stage, found = _stage(kind, raw, location, source)
-            faults += found
-            name = str(location[-1])
-            if name in declared:
-                faults.append(f"{source.where(location)}: {name!r} is declared twice")
-            elif stage is not None:
-                declared[name] = stage
+    for location, kind, raw in _entries(source.values):
+        stage, found = _stage(kind, raw, location, source)
+        faults += found
+        name = str(location[-1])
+        if name in declared:
+            faults.append(f"{source.where(location)}: {name!r} is declared twice")
+        elif stage is not None:
+            declared[name] = stage
     if faults:
         raise ValueError("\n".join(faults))
     assert envelope is not None
@@ -55,11 +54,15 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     )  # fmt: skip
 
 
-def _entries(envelope: Envelope) -> Iterator[tuple[Location, object, dict[str, Any]]]:
-    for name, raw in envelope.data.items():
-        yield ("data", name), "data", raw
-    for name, raw in envelope.stages.items():
-        yield ("stages", name), raw.get("kind"), {k: v for k, v in raw.items() if k != "kind"}
+def _entries(values: Mapping[str, Any]) -> Iterator[tuple[Location, object, dict[str, Any]]]:
+    """Location, kind and config of each entry that is a map; the envelope tells of the others."""
+    for block in ("data", "stages"):
+        entries = values.get(block)
+        for name, raw in entries.items() if isinstance(entries, dict) else ():
+            if isinstance(raw, dict) and block == "data":
+                yield (block, name), "data", raw
+            elif isinstance(raw, dict):
+                yield (block, name), raw.get("kind"), {k: raw[k] for k in raw if k != "kind"}
 
 
 def _stage(

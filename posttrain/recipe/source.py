@@ -71,8 +71,8 @@ def _read(path: Path, blamed: str, children: tuple[str, ...]) -> Source:
         raise ValueError(f"{place}: extends names one recipe file")
     chain = (*children, os.path.realpath(path))
     if os.path.realpath(path.parent / parent) in chain:
-        raise ValueError(f"{place}: extends {parent!r}, which extends this file in turn")
-    base = _read(path.parent / parent, f"{place}: extends {parent!r}", chain)
+        raise ValueError(f"{place}: extends {parent[:60]!r}, which extends this file in turn")
+    base = _read(path.parent / parent, f"{place}: extends {parent[:60]!r}", chain)
     _merge(base, base.values, source.values, ())
     base.places.update(source.places)
     return base

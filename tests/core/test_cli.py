@@ -1,5 +1,6 @@
 """Wrong input, damaged files and refused promotions: one line and the right exit code."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -86,11 +87,7 @@ def test_several_faults_of_a_recipe_are_several_lines(tmp_path: Path) -> None:
     wrong = SMALL.replace("vocabulary: 600", "vocab: 1").replace("backend: cpu", "backend: tpu")
     done = ended(tmp_path, "plan", str(write(tmp_path, wrong)))
     assert done.code == 2
-    assert [line.partition("r.yaml:")[2][:2] for line in done.err.splitlines()] == [
-        "3:",
-        "8:",
-        "11",
-    ]
+    assert re.findall(r"r.yaml:(\d+): ", done.err) == ["3", "8", "11"]
 
 
 def test_without_any_command_the_help_is_shown(tmp_path: Path) -> None:

@@ -101,10 +101,11 @@ def test_the_next_controller_clears_what_a_dead_one_left(store: Store) -> None:
         assert not list((store.root / "drafts").iterdir())
 
 
-def test_a_lease_cut_short_by_a_crash_is_taken_over(store: Store) -> None:
+@pytest.mark.parametrize("junk", ['{"pid": 1, "tok', "[]", "{}", "\xff"])
+def test_a_lease_that_cannot_be_read_is_taken_over(store: Store, junk: str) -> None:
     folder = store.root / "runs" / "r"
     folder.mkdir(parents=True)
-    (folder / "lease.json").write_text('{"pid": 1, "tok')
+    (folder / "lease.json").write_text(junk)
     with held(store, "r") as token:
         assert token
 
@@ -141,6 +142,13 @@ def test_a_running_job_is_adopted_and_an_ended_one_is_not(tmp_path: Path) -> Non
 def test_a_reused_process_id_is_not_taken_for_the_job(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(f'{{"pid": {os.getpid()}, "started": "1"}}')
     assert LocalLauncher().adopt(tmp_path) is None
+
+
+@pytest.mark.parametrize("junk", ["", "[]", '{"pid": 1}', "null"])
+def test_a_damaged_handle_is_named(tmp_path: Path, junk: str) -> None:
+    (tmp_path / "job.json").write_text(junk)
+    with pytest.raises(ValueError, match=r"job.json is damaged"):
+        LocalLauncher().adopt(tmp_path)
 
 
 def test_an_unknown_launcher_is_named() -> None:

@@ -109,7 +109,7 @@ for n in range(10_000):
 """
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.003, 0.011, 0.02])
+@pytest.mark.parametrize("delay", [0.0, 0.011])
 def test_kill_9_at_any_moment_leaves_whole_artifacts_only(store: Store, delay: float) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", COMMITTER, str(store.root)], stdout=subprocess.PIPE
