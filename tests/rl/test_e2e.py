@@ -66,7 +66,8 @@ def _attempt(folder: str, url: str, steps: int) -> dict[str, Any]:
     (root / "signs").write_text("")
 
     def report(progress: Any) -> None:
-        signs.append((progress.step, dict(progress.metrics)))
+        if progress.phase == "train":  # before, it is a sign of life without a new step
+            signs.append((progress.step, dict(progress.metrics)))
         (root / "signs").write_text(str(progress.step))
 
     context: Any = StageContext(
