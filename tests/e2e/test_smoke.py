@@ -95,7 +95,9 @@ class Disturbed:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Disturbed:
     """The disturbed run, ended."""
     run = Disturbed(tmp_path_factory.mktemp("smoke"))
-    run.wait(lambda: run.step("base") >= 40)
+    run.wait(lambda: run.step("base") >= 10)
+    run.kill(run.process("posttrain.training.pretraining"))
+    run.wait(lambda: len(run.events("started", "base")) == 2 and run.step("base") >= 40)
     run.restart()
     run.wait(lambda: run.step("sft") >= 5)
     run.kill(worker_of(run.journal, "sft"))
@@ -117,6 +119,7 @@ def test_the_result_has_the_keys_of_an_undisturbed_run(run: Disturbed, tmp_path:
 
 
 def test_killed_stages_went_on_where_they_were(run: Disturbed) -> None:
+    assert run.events("failed", "base")[0]["retried"]
     assert run.events("failed", "sft")[0]["retried"]
     assert run.events("failed", "rl")[0]["retried"]
     assert run.events("service restarted", "rewards")
