@@ -14,7 +14,7 @@ from posttrain.services import Rewards, ServiceFailed
 from posttrain.store import Store
 from posttrain.warden import marked
 from tests.core.runs import write
-from tests.core.test_processes import eventually
+from tests.waiting import eventually
 
 PROGRAM = "import tests.core.probe; from posttrain.cli import main; main()"
 

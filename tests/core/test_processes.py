@@ -4,9 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from posttrain.launchers.local import LocalLauncher
 from posttrain.lease import held
 from posttrain.store import Store
 from posttrain.warden import VARIABLE, Warden, marked, sweep
+from tests.waiting import eventually
 
 SLEEPER = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
 
@@ -29,16 +28,6 @@ with Warden(sys.argv[1]):
     print("ready", flush=True)
     time.sleep(60)
 """
-
-
-def eventually(holds: Callable[[], bool], within: float = 15.0) -> bool:
-    """Whether `holds` becomes true within `within` seconds."""
-    deadline = time.monotonic() + within
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

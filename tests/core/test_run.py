@@ -13,7 +13,7 @@ from posttrain.journal import Journal
 from posttrain.store import Store
 from posttrain.warden import marked
 from tests.core.runs import SMALL, command, posttrain, worker_of, write
-from tests.core.test_processes import eventually
+from tests.waiting import eventually
 
 SLOW = SMALL.replace("documents: 64", "documents: 400000")
 

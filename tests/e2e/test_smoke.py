@@ -20,7 +20,7 @@ from posttrain.registry import Registry
 from posttrain.store import Store
 from posttrain.warden import marked
 from tests.core.runs import command, posttrain, worker_of
-from tests.core.test_processes import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 

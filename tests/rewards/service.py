@@ -4,26 +4,17 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import eventually
+
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = "faulty=tests.rewards.faulty"
-
-
-def eventually(holds: Callable[[], bool], within: float = 30.0) -> bool:
-    """Whether `holds` becomes true within `within` seconds."""
-    deadline = time.monotonic() + within
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def start(folder: Path, *options: str, env: Mapping[str, str] | None = None) -> subprocess.Popen:

@@ -12,7 +12,8 @@ import pytest
 
 from rewards.client import BlockingRewardClient, RewardClient
 from rewards.schema import Item, Verdict
-from tests.rewards.service import FAULTY, Service, eventually, serving
+from tests.rewards.service import FAULTY, Service, serving
+from tests.waiting import eventually
 
 
 def answer(name: str, given: str) -> Item:

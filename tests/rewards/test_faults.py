@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.rewards.service import Service, eventually, faulty_item
+from tests.rewards.service import Service, faulty_item
+from tests.waiting import eventually
 
 DEEDS = ["spin", "backtrack", "exit", "crash", "hoard", "nonsense", "no-such-deed"]
 

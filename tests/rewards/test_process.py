@@ -18,11 +18,11 @@ from tests.rewards.service import (
     Service,
     alive,
     descendants,
-    eventually,
     faulty_item,
     serving,
     start,
 )
+from tests.waiting import eventually
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
