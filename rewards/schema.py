@@ -4,7 +4,7 @@ Only a `scored` verdict carries a number. `abstained` says that the verifier doe
 item, `failed` that the machinery broke; neither may become a reward.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -55,6 +55,7 @@ class Request(Wire):
 class Verdict(Wire):
     """What a verifier found; `score` is in [0, 1] if and only if the status is `scored`.
 
+    `parts` are the scores it is made of, by name; `feedback` is one line a model can learn from.
     `reason` is a short code from a closed set per verifier, `detail` is for people, `attempt` is 2
     where the first worker was lost, `elapsed_ms` is the time in a worker without queueing.
     """
@@ -63,6 +64,8 @@ class Verdict(Wire):
     verifier: str
     status: Status
     score: Score | None = None
+    parts: dict[str, Score] | None = None
+    feedback: str | None = None
     reason: str | None = None
     detail: str | None = None
     attempt: int = Field(default=1, ge=1)
@@ -81,9 +84,19 @@ class Response(Wire):
     verdicts: list[Verdict]
 
 
-def scored(item: Item, score: float, reason: str | None = None) -> Verdict:
-    """The verdict that `item` earned `score` in [0, 1]."""
-    return Verdict(id=item.id, verifier=item.verifier, status="scored", score=score, reason=reason)
+def scored(
+    item: Item,
+    score: float,
+    reason: str | None = None,
+    *,
+    parts: Mapping[str, float] | None = None,
+    feedback: str | None = None,
+) -> Verdict:
+    """The verdict that `item` earned `score` in [0, 1]; see `Verdict` for the rest."""
+    return Verdict(
+        id=item.id, verifier=item.verifier, status="scored", score=score, reason=reason,
+        parts=None if parts is None else dict(parts), feedback=feedback,
+    )  # fmt: skip
 
 
 def abstained(item: Item, reason: str, detail: str) -> Verdict:

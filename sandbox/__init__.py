@@ -1,0 +1,1 @@
+"""Runs untrusted programs against tests; knows nothing of training."""
