@@ -24,7 +24,7 @@ from posttrain.training.model import ModelConfig
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.schedules import ScheduleConfig, WarmupStableDecay
 
-VERSION = 1
+VERSION = 2
 
 _POLL = 0.2
 _LOG_TAIL = 600

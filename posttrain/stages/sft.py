@@ -12,7 +12,7 @@ from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.rope import ContextConfig
 from posttrain.training.schedules import ScheduleConfig, WarmupStableDecay
 
-VERSION = 1
+VERSION = 2
 
 
 def _mixture(value: Any) -> Any:

@@ -1,12 +1,12 @@
 """verl's FSDP2 engine with this project's optimizers, schedules and an already verified model.
 
-Sharding, micro-batching, gradient clipping and the loss's normalisation over the batch are
-verl's. Rows are padded on the right, and only the loss's targets get logits. verl chooses its
-platform from the environment when it is first imported: set up the backend's environment before
-importing this module.
+Sharding, gradient accumulation and clipping, and the loss's normalisation over the batch are
+verl's. A row is documents end to end, without padding; attention and positions stay within each,
+and only the loss's targets get logits. verl chooses its platform from the environment when it is
+first imported: set up the backend's environment before importing this module.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,13 @@ from verl.workers.engine import FSDPEngineWithLMHead
 
 from posttrain.data.chat import Rendered
 from posttrain.training import optimizers, rope
+from posttrain.training.attention import use_documents
 from posttrain.training.optimizers import OptimizerConfig, Optimizers
 from posttrain.training.schedules import ScheduleConfig
 
 _PRECISION = {"cpu": "fp32", "gpu": "bf16"}
+_ROW = 1024
+"""Tokens up to which documents share a row: fewer rows cost less, shorter ones stay in cache."""
 
 
 class LearningRate:
@@ -91,6 +94,7 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
         return plain
 
     def _build_module(self) -> PreTrainedModel:
+        use_documents(self._model)
         self._model.get_output_embeddings().register_forward_pre_hook(self._keep_predicted)
         return self._model
 
@@ -103,17 +107,21 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
     def prepare_model_inputs(
         self, micro_batch: TensorDict
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Padded ids (rows, length); causal attention needs no mask against padding behind."""
-        inputs, remembered = super().prepare_model_inputs(micro_batch)
-        lengths = micro_batch["input_ids"].offsets().diff()
-        wanted = torch.roll(micro_batch["loss_mask"].values(), shifts=-1).bool()
-        real = torch.arange(inputs["input_ids"].shape[1], device=lengths.device) < lengths[:, None]
-        self._predicted = real.masked_scatter(real, wanted)
-        return {"input_ids": inputs["input_ids"]}, remembered | {"wanted": wanted}
+        """Ids and positions (1, tokens) of one row, and the lengths of its documents."""
+        ids, positions = (
+            micro_batch[name].values()[None] for name in ("input_ids", "position_ids")
+        )
+        following = torch.roll(ids[0], shifts=-1)
+        self._predicted = torch.roll(micro_batch["loss_mask"].values(), shifts=-1).bool()
+        inputs = {
+            "input_ids": ids, "position_ids": positions,
+            "documents": micro_batch["documents"].values().tolist(),
+        }  # fmt: skip
+        return inputs, {"wanted": self._predicted, "following": following}
 
     def _keep_predicted(self, _: torch.nn.Module, hidden: tuple[torch.Tensor]) -> torch.Tensor:
-        """Hidden states (rows, length, size) of what precedes a target: (targets, size)."""
-        return hidden[0][self._predicted]
+        """Hidden states (1, tokens, size) of what precedes a target: (targets, size)."""
+        return hidden[0][0, self._predicted]
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, **_: Any
@@ -122,32 +130,51 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
 
         verl 0.9.1 takes them of all tokens, in a Python loop over tokens.
         """
-        wanted, following = output_args["wanted"], output_args["input_ids_rmpad_rolled"]
+        wanted, following = output_args["wanted"], output_args["following"]
         found = -functional.cross_entropy(output.logits, following[wanted], reduction="none")
         values = found.new_zeros(following.shape).masked_scatter(wanted, found)
         offsets = micro_batch["input_ids"].offsets()
         return {"log_probs": torch.nested.nested_tensor_from_jagged(values, offsets)}
 
 
-def tensors(examples: Sequence[Rendered], micro_batch: int, pad: int) -> TensorDict:
-    """A batch as verl takes it: ragged ids, positions and loss mask, `micro_batch` rows a time."""
-    lengths = [len(example.ids) for example in examples]
-    offsets = torch.tensor([0, *accumulate(lengths)])
-    ragged = {
-        "input_ids": chain.from_iterable(example.ids for example in examples),
-        "loss_mask": chain.from_iterable(example.mask for example in examples),
-        "position_ids": chain.from_iterable(map(range, lengths)),
+def rows(documents: Iterable[Rendered]) -> list[list[Rendered]]:
+    """`documents` in their order, several to a row where they are short."""
+    found: list[list[Rendered]] = []
+    room = 0
+    for document in documents:
+        room -= len(document.ids)
+        if room < 0:
+            found.append([])
+            room = _ROW - len(document.ids)
+        found[-1].append(document)
+    return found
+
+
+def tensors(batch: Sequence[Sequence[Rendered]]) -> TensorDict:
+    """A batch as verl takes it, ragged: each row a micro-batch."""
+    documents = [[len(each.ids) for each in row] for row in batch]
+    flat = list(chain.from_iterable(batch))
+    ids = [each.ids for each in flat]
+    fields = {
+        "input_ids": _ragged(ids, map(sum, documents)),
+        "loss_mask": _ragged([each.mask for each in flat], map(sum, documents)),
+        "position_ids": _ragged(map(range, map(len, ids)), map(sum, documents)),
+        "documents": _ragged(documents, map(len, documents)),
     }
     return tensordict_utils.get_tensordict(
-        {
-            name: torch.nested.nested_tensor_from_jagged(torch.tensor(list(values)), offsets)
-            for name, values in ragged.items()
-        },
+        fields,
         {
             "use_remove_padding": False, "use_dynamic_bsz": False, "pad_mode": "no_padding",
-            "micro_batch_size_per_gpu": micro_batch, "pad_token_id": pad, "temperature": 1.0,
+            "micro_batch_size_per_gpu": 1, "temperature": 1.0,
         },
     )  # fmt: skip
+
+
+def _ragged(parts: Iterable[Iterable[int]], lengths: Iterable[int]) -> torch.Tensor:
+    """`parts` end to end, cut into rows of `lengths`."""
+    offsets = torch.tensor([0, *accumulate(lengths)])
+    values = torch.tensor(list(chain.from_iterable(parts)))
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
 def _model_config(folder: Path) -> HFModelConfig:

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -21,14 +22,14 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.evaluation import measuring
 from posttrain.training import checkpoint, jobs, model, optimizers, xielu
-from posttrain.training.batches import Place, batches, in_order
+from posttrain.training.attention import use_documents, whole_rows
+from posttrain.training.batches import in_order
 from posttrain.training.checkpoint import TrainingState
 from posttrain.training.examples import documents, targets
 from posttrain.training.jobs import Job, Training
 from posttrain.training.optimizers import Optimizers
 from posttrain.training.process import threads
 
-_WINDOW = 16
 _CORPUS = "corpus"
 
 
@@ -59,7 +60,10 @@ class Trainer:
         self.model = model.build(self.config.model, tokenizer, job.seed)
         xielu.quicken(self.model)
         self.optimizer = optimizers.build(self.model.named_parameters(), self.config.optimizer)
-        self.plan = _plan(examples, self.config, job.seed)
+        use_documents(self.model)
+        places = in_order(_CORPUS, len(examples))
+        count = self.config.steps.at_most
+        self.plan = [list(islice(places, self.config.batch)) for _ in range(count)]
         self.history: list[dict[str, float]] = []
         self._restore()
 
@@ -86,7 +90,10 @@ class Trainer:
         if (measure := self.job.measure) is None:
             return {}
         rows = measuring.read_rows(measure.suite, measure.data)
-        found = measuring.evaluate(self.model, self.chat, measure.suite, rows, seed=self.job.seed)
+        with whole_rows(self.model):
+            found = measuring.evaluate(
+                self.model, self.chat, measure.suite, rows, seed=self.job.seed
+            )
         return {"accuracy": found["accuracy"]}
 
     def _step(self, done: int) -> dict[str, float]:
@@ -117,15 +124,18 @@ class Trainer:
 def predictions(
     model: PreTrainedModel, examples: Sequence[Rendered]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits (targets, vocabulary) and labels (targets,) of the examples' targets, in order."""
-    length = max(len(example.ids) for example in examples)
-    ids = torch.zeros(len(examples), length, dtype=torch.long)
-    mask = torch.zeros(len(examples), length, dtype=torch.bool)
-    for row, example in enumerate(examples):
-        ids[row, : len(example.ids)] = torch.tensor(example.ids)
-        mask[row, : len(example.ids)] = torch.tensor(example.mask, dtype=torch.bool)
-    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-    return model.get_output_embeddings()(hidden[mask[:, 1:]]), ids[:, 1:][mask[:, 1:]]
+    """Logits (targets, vocabulary) and labels (targets,) of the examples' targets, in order.
+
+    The examples lie end to end in one row; the first token of each is never a target.
+    """
+    lengths = [len(example.ids) for example in examples]
+    ids = torch.tensor([token for example in examples for token in example.ids])
+    wanted = torch.tensor([bit for example in examples for bit in example.mask]).bool()[1:]
+    hidden = model.base_model(
+        input_ids=ids[None], position_ids=torch.cat([torch.arange(n) for n in lengths])[None],
+        documents=lengths, use_cache=False,
+    ).last_hidden_state[0, :-1]  # fmt: skip
+    return model.get_output_embeddings()(hidden[wanted]), ids[1:][wanted]
 
 
 def _update(
@@ -144,13 +154,6 @@ def _update(
     optimizer.step()
     optimizer.zero_grad()
     return loss.item()
-
-
-def _plan(examples: Sequence[Rendered], config: Training, seed: int) -> list[list[Place]]:
-    return batches(
-        in_order(_CORPUS, len(examples)), {_CORPUS: [len(each.ids) for each in examples]},
-        steps=config.steps.at_most, size=config.batch, window=_WINDOW, seed=seed,
-    )  # fmt: skip
 
 
 def _write(trainer: Trainer, tokenizer: Tokenizer, result: Path) -> dict[str, object]:

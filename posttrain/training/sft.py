@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,15 @@ from verl.workers.utils.losses import sft_loss
 
 from posttrain.data.chat import Rendered
 from posttrain.training import checkpoint, rope, xielu
-from posttrain.training.batches import Place, batches, micro_batch_size, shuffled
+from posttrain.training.batches import Place, shuffled
 from posttrain.training.checkpoint import TrainingState
-from posttrain.training.engine import Engine, tensors
+from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.examples import dialogues, targets
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.process import single_process_group, threads
 from posttrain.training.rope import ContextConfig
 from posttrain.training.schedules import ScheduleConfig
 
-_WINDOW = 8
 _LAST = 20
 
 LOSS = partial(sft_loss, config=None)
@@ -85,14 +85,9 @@ def finetune(
 
 
 def _plan(sources: Mapping[str, Sequence[Rendered]], settings: Settings) -> list[list[Place]]:
-    """The run's batches. With several sources each batch is mixed, so none is sorted apart."""
     counts = {name: [targets(each) for each in rows] for name, rows in sources.items()}
-    return batches(
-        shuffled(counts, settings.shares, settings.seed),
-        {name: [len(each.ids) for each in rows] for name, rows in sources.items()},
-        steps=settings.steps, size=settings.batch,
-        window=_WINDOW if len(sources) == 1 else 1, seed=settings.seed,
-    )  # fmt: skip
+    places = shuffled(counts, settings.shares, settings.seed)
+    return [list(islice(places, settings.batch)) for _ in range(settings.steps)]
 
 
 def _train(
@@ -111,10 +106,9 @@ def _train(
 
 
 def _step(engine: Engine, examples: Sequence[Rendered]) -> dict[str, float]:
-    size = micro_batch_size([len(example.ids) for example in examples])
     rate = engine.lr_scheduler.factor
     with engine.train_mode():
-        out = engine.train_batch(tensors(examples, size, pad=0), LOSS)
+        out = engine.train_batch(tensors(rows(examples)), LOSS)
     engine.lr_scheduler_step()
     loss, norm = sum(out["loss"]), float(out["metrics"]["grad_norm"])
     if not (math.isfinite(loss) and math.isfinite(norm)):

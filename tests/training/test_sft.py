@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from posttrain.data.chat import Rendered
 from posttrain.training import checkpoint, sft
-from posttrain.training.engine import Engine, tensors
+from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.process import single_process_group
 from posttrain.training.rope import ContextConfig, RopeConfig
@@ -82,10 +82,19 @@ def test_the_loss_counts_masked_targets_only(base: Start) -> None:
         torch.testing.assert_close(stepped.state_dict()[name], value, rtol=1e-4, atol=1e-5)
 
 
-def test_micro_batches_do_not_change_the_gradient(base: Start) -> None:
+def test_documents_in_one_row_do_not_see_each_other(base: Start) -> None:
+    """Packed or apart, and in rows of any number: the same losses and the same gradient."""
     draw = torch.Generator().manual_seed(0)
-    rows = [[1, *torch.randint(20, 400, (n,), generator=draw).tolist()] for n in (4, 9, 9, 30)]
-    examples = [Rendered(ids, [0, 0, *[1] * (len(ids) - 2)]) for ids in rows]
+    texts = [[1, *torch.randint(20, 400, (n,), generator=draw).tolist()] for n in (4, 9, 9, 30)]
+    examples = [Rendered(ids, [0, 0, *[1] * (len(ids) - 2)]) for ids in texts]
+    plain = checkpoint.load_model(base.path, base.facts)
+    apart = [
+        functional.cross_entropy(
+            plain(torch.tensor([each.ids])).logits[0, 1:-1], torch.tensor(each.ids[2:]),
+            reduction="sum",
+        ).item()
+        for each in examples
+    ]  # fmt: skip
     constant = ScheduleConfig.model_validate({"constant": {}})
     norms = []
     with single_process_group("cpu"):
@@ -93,10 +102,18 @@ def test_micro_batches_do_not_change_the_gradient(base: Start) -> None:
             model = checkpoint.load_model(base.path, base.facts)
             folder = base.path / "model"
             engine = Engine(model, folder, SETTINGS.optimizer, constant, 2, "cpu")
+            batch = tensors([examples[at : at + size] for at in range(0, 4, size)])
             with engine.train_mode():
-                out = engine.train_batch(tensors(examples, size, pad=0), sft.LOSS)
+                out = engine.train_batch(batch, sft.LOSS)
             norms.append(out["metrics"]["grad_norm"])
+            assert sum(out["loss"]) == pytest.approx(sum(apart) / 48, rel=1e-5)
     assert norms == pytest.approx([norms[0]] * 3, rel=1e-5)
+
+
+def test_rows_hold_neighbours_and_no_more_than_they_can() -> None:
+    documents = [Rendered([1] * n, [0] * n) for n in (1000, 24, 1, 3000, 500, 500, 500)]
+    lengths = [[len(each.ids) for each in row] for row in rows(documents)]
+    assert lengths == [[1000, 24], [1], [3000], [500, 500], [500]]
 
 
 def test_it_trains_one_stage_after_another_in_one_process(
