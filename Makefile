@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: install quickstart smoke test check clean
+.PHONY: install quickstart smoke test check cases bench-rewards clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -40,6 +40,14 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Labelled cases (*.jsonl) through a live reward service, and a live sandbox for code.
+cases: $(READY)
+	@test -n "$(CASES)" || { echo "name a folder with *.jsonl: make cases CASES=DIR"; exit 2; }
+	@$(BIN)/python -m rewards.audit.cases $(CASES)
+
+bench-rewards: $(READY)
+	$(BIN)/python -m tests.bench.rewards
 
 clean:
 	rm -rf $(VENV) store

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from posttrain.store import Artifact, Store
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")  # How long an example takes depends on the machine.
 
 
 @pytest.fixture
