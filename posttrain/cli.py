@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 a stage failed, 2 wrong input, 3 a gate refused, 4 the mac
 
 import errno
 import json
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,8 @@ from posttrain.registry import Refused, Registry
 from posttrain.services import ServiceFailed
 from posttrain.store import Artifact, Store
 from posttrain.tables import plan_table, suite_table
+from rewards.cli import app as rewards_app
+from sandbox.cli import app as sandbox_app
 
 UNWRAPPED = 10_000
 """Columns where no terminal shows the output: a line stays a line, for those who search in it."""
@@ -38,8 +39,8 @@ WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """The base of Typer's faults, which it exports under no name of its own."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-rewards_app = typer.Typer(no_args_is_help=True, help="Deploy reward services.")
 app.add_typer(rewards_app, name="rewards")
+app.add_typer(sandbox_app, name="sandbox")
 console = Console(markup=False, emoji=False, highlight=False)
 if not console.is_terminal:
     console.width = UNWRAPPED
@@ -196,14 +197,6 @@ def rollback(alias: str, store: Where = HERE) -> None:
     """Move an alias back to where it pointed before its last promotion."""
     before, after = Registry(Store(store)).rollback(alias)
     console.print(f"{alias}: {before} -> {after}")
-
-
-@rewards_app.command(
-    "serve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
-def rewards_serve(context: typer.Context) -> None:
-    """Serve verifiers over HTTP; the same as `python -m rewards serve`."""
-    os.execv(sys.executable, [sys.executable, "-m", "rewards", "serve", *context.args])
 
 
 def _summary(done: Plan, place: Store, recipe: Path) -> None:

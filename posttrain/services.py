@@ -3,6 +3,7 @@
 A service that dies is started again on its port, so that its clients' bounded retries reach it.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -114,8 +115,11 @@ class Rewards:
 
 
 def _answers(url: str) -> bool:
+    token = os.environ.get("REWARDS_TOKEN")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers)
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:
+        with urllib.request.urlopen(request, timeout=2) as response:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

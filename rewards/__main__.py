@@ -1,8 +1,6 @@
-"""`python -m rewards serve`: the command line of the reward service."""
+"""`python -m rewards`: the command line of the reward service."""
 
-import sys
-
-from rewards.serve import main
+from rewards.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,80 +1,73 @@
-"""The HTTP face of the pool. Bodies are read by pydantic alone, which is several times faster.
+"""The HTTP interface: scoring in front (see front.py), what is asked now and then behind it.
 
-POST /v1/score   one item or {"items": [...]} -> {"verdicts": [...]}; 422 what is wrong with the
-                 body, 503 with Retry-After when the queue is full or the service stops
-GET  /healthz    200 while the service runs; what it serves
-GET  /readyz     200 when a warm worker is there, else 503
-GET  /metrics    Prometheus text
+POST /v1/score      one item or {"items": [...]} -> {"verdicts": [...]}, in JSON or msgpack; 401
+                    without the token, 413 too large, 415 another medium, 422 what is wrong where,
+                    429 with Retry-After when the queue is full, 503 when the service stops
+GET  /v1/verifiers  what is served: shapes of gold and parameters, version digests
+GET  /healthz       200 while the service runs; needs no token
+GET  /readyz        200 when a canary of every verifier passed, else 503; the reasons
+GET  /metrics       Prometheus text
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from fastapi import FastAPI, HTTPException, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp
 
-from rewards import schema
+from rewards.arrivals import Arrivals
+from rewards.front import Front
 from rewards.metrics import Metrics
-from rewards.workers import Overloaded, Pool
+from rewards.nursery import StartFault
+from rewards.openapi import described
+from rewards.service import Service
 
-_BUSY = {"Retry-After": "1"}
+_BODY_WITHIN = 60.0
+"""Seconds in which a request's body has to arrive."""
 
 
-def create_app(pool: Pool, metrics: Metrics) -> FastAPI:
-    """The application; its lifespan is the pool's."""
+def create_app(service: Service, metrics: Metrics, token: str | None = None) -> ASGIApp:
+    """The application; its lifespan is the service's."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with pool:
+        async with service, arrivals:
             yield
 
+    arrivals = Arrivals(_BODY_WITHIN)
     app = FastAPI(title="posttrain rewards", version="1", lifespan=lifespan)
-    _add_scoring(app, pool)
-    _add_probes(app, pool, metrics)
-    return app
+    _add_probes(app, service, metrics)
+    app.openapi = lambda: described(app, guarded=token is not None)  # type: ignore[method-assign]
+    return Front(app, service, metrics, arrivals, token)
 
 
-def _add_scoring(app: FastAPI, pool: Pool) -> None:
-    @app.post("/v1/score", responses={200: {"model": schema.Response}, 422: {}, 503: {}})
-    async def score(request: Request) -> Response:
-        """Verdicts on one item, or on `items`, in their order."""
+def _add_probes(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    @app.get("/v1/verifiers", responses={503: {"description": "It cannot serve"}})
+    async def verifiers() -> dict[str, Any]:
+        """What is served: shapes of gold and parameters, and version digests."""
         try:
-            items = schema.parse_request(await request.body())
-        except ValueError as fault:
-            return JSONResponse({"detail": _explained(fault)}, 422)
-        try:
-            verdicts = await pool.check(items)
-        except Overloaded:
-            return JSONResponse({"detail": "the queue is full; try again"}, 503, _BUSY)
-        except asyncio.CancelledError:  # Only the server's end cancels a request.
-            return JSONResponse({"detail": "the service is stopping"}, 503, _BUSY)
-        body = schema.Response.model_construct(verdicts=verdicts).model_dump_json()
-        return Response(body, media_type="application/json")
+            await service.started()
+        except StartFault as fault:
+            raise HTTPException(503, str(fault)) from None
+        rows = [profile.model_dump(exclude={"canaries"}) for profile in service.profiles]
+        return {"verifiers": rows}
 
-
-def _explained(fault: ValueError) -> Any:
-    """Pydantic's account of each error, without the input, which may be long; or the text."""
-    if not isinstance(fault, ValidationError):
-        return str(fault)
-    return fault.errors(include_url=False, include_context=False, include_input=False)
-
-
-def _add_probes(app: FastAPI, pool: Pool, metrics: Metrics) -> None:
     @app.get("/healthz")
     async def healthz() -> dict[str, Any]:
         """That the service runs, and what it serves."""
-        return {"status": "ok", "verifiers": list(pool.verifiers), "version": version("posttrain")}
+        names = service.verifiers
+        return {"status": "ok", "verifiers": names, "version": version("posttrain")}
 
-    @app.get("/readyz")
+    @app.get("/readyz", responses={503: {"description": "Not ready"}})
     async def readyz() -> Response:
-        """Whether items are verified at once."""
-        return JSONResponse({"ready": pool.ready}, 200 if pool.ready else 503)
+        """Whether items are verified at once, and which verifier is not ready for what reason."""
+        ready, report = service.ready()
+        return JSONResponse(report, 200 if ready else 503)
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=PlainTextResponse)
     async def metric() -> Response:
         """Counters and times in Prometheus' text format."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")

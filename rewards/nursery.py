@@ -9,12 +9,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rewards.verifiers import Canary
+from rewards.verifiers import Canary, Profile
 from rewards.worker import Lost, Worker
-from rewards.zygote import PACKET
+from rewards.zygote import END, PACKET, PROFILES
 
 _START_WITHIN = 60.0
 _ORDER_WITHIN = 20.0
@@ -41,17 +41,23 @@ class Zygote:
             )  # fmt: skip
         self._control.setblocking(False)
 
-    async def ready(self) -> dict[str, Canary]:
-        """Wait until its verifiers are warm; returns a canary for each. Or StartFault."""
+    async def ready(self) -> Sequence[Profile]:
+        """Wait until its verifiers are warm; returns what they say of themselves. Or StartFault."""
+        text = b""
         try:
-            message = await self._receive(_START_WITHIN)
+            async with asyncio.timeout(_START_WITHIN):
+                while (packet := await self._receive()) != END:
+                    text += packet
+        except TimeoutError:
+            raise StartFault(f"the workers' parent was silent for {_START_WITHIN:g} s") from None
         except Lost as lost:
             raise StartFault(lost.detail) from None
-        if "fault" in message:
-            raise StartFault(message["fault"])
-        return {name: Canary.model_validate(one) for name, one in message["canaries"].items()}
+        content = json.loads(text)
+        if "fault" in content:
+            raise StartFault(content["fault"])
+        return PROFILES.validate_python(content)
 
-    async def fork(self) -> Worker:
+    async def fork(self, progress: Callable[[], None]) -> Worker:
         """A fresh worker; Lost if the zygote has gone."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -60,8 +66,10 @@ class Zygote:
             except Lost:
                 ours.close()
                 raise
-        reader, writer = await asyncio.open_connection(sock=ours)
-        return Worker(answer["pid"], reader, writer)
+        connect = asyncio.get_running_loop().create_unix_connection
+        _, worker = await connect(lambda: Worker(progress), sock=ours)
+        worker.pid = answer["pid"]
+        return worker
 
     async def kill(self, worker: Worker) -> None:
         """Kill a worker of this zygote and wait for its end; Lost if the zygote has gone."""
@@ -77,22 +85,23 @@ class Zygote:
         async with self._lock:
             try:
                 socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
+                async with asyncio.timeout(_ORDER_WITHIN):
+                    answer: dict[str, Any] = json.loads(await self._receive())
+            except TimeoutError:
+                silence = f"the workers' parent was silent for {_ORDER_WITHIN:g} s"
+                raise Lost("deadline", silence) from None
             except OSError as fault:
                 raise Lost("crash", f"the workers' parent has gone: {fault}") from None
-            return await self._receive(_ORDER_WITHIN)
+            return answer
 
-    async def _receive(self, within: float) -> dict[str, Any]:
+    async def _receive(self) -> bytes:
         try:
-            async with asyncio.timeout(within):
-                message = await asyncio.get_running_loop().sock_recv(self._control, PACKET)
-        except TimeoutError:
-            raise Lost("deadline", f"the workers' parent was silent for {within:g} s") from None
+            message = await asyncio.get_running_loop().sock_recv(self._control, PACKET)
         except OSError as fault:
             raise Lost("crash", f"the workers' parent has gone: {fault}") from None
         if not message:
             raise Lost("crash", "the workers' parent has gone")
-        content: dict[str, Any] = json.loads(message)
-        return content
+        return message
 
 
 class Nursery:
@@ -100,7 +109,7 @@ class Nursery:
 
     def __init__(self, verifiers: Mapping[str, str]) -> None:
         self.verifiers = verifiers
-        self._canaries: dict[str, Canary] = {}
+        self._profiles: Sequence[Profile] = []
         self._warm = False
         self._homes: dict[Worker, Zygote] = {}
         self._lock = asyncio.Lock()
@@ -113,14 +122,19 @@ class Nursery:
 
     def canary(self, verifier: str) -> Canary:
         """An item of `verifier` with a known score; there is one once a worker was given."""
-        return self._canaries[verifier]
+        return next(one for one in self._profiles if one.name == verifier).canaries[0]
 
-    async def fork(self) -> Worker:
+    async def profiles(self) -> Sequence[Profile]:
+        """What the verifiers say about themselves, once they are warm; StartFault as `fork`."""
+        await self._warmed()
+        return self._profiles
+
+    async def fork(self, progress: Callable[[], None]) -> Worker:
         """A fresh, warm worker. StartFault if no zygote can be started or kept."""
         for _ in range(_TRIES):
             zygote = await self._warmed()
             try:
-                worker = await zygote.fork()
+                worker = await zygote.fork(progress)
             except Lost:
                 await self._forget(zygote)
                 continue
@@ -128,19 +142,21 @@ class Nursery:
             return worker
         raise StartFault(f"the workers' parent died {_TRIES} times in a row")
 
-    async def kill(self, worker: Worker) -> None:
-        """Kill `worker`; returns once it has ended."""
+    async def kill(self, worker: Worker) -> bool:
+        """Kill `worker`; returns once it has ended, and whether its zygote lives."""
         zygote = self._homes.pop(worker)
-        worker.writer.close()
+        worker.close()
         try:
             await zygote.kill(worker)
         except Lost:
             await self._forget(zygote)
+            return False
+        return True
 
     def end(self) -> None:
         """Kill all there is."""
         for worker in self._homes:
-            worker.writer.close()
+            worker.close()
         self._homes.clear()
         if self._zygote is not None:
             self._zygote.end()
@@ -151,7 +167,7 @@ class Nursery:
             if self._zygote is None:
                 self._zygote = Zygote(self.verifiers)
             if not self._warm:
-                self._canaries = await self._zygote.ready()
+                self._profiles = await self._zygote.ready()
                 self._warm = True
             return self._zygote
 

@@ -4,40 +4,57 @@ Only a `scored` verdict carries a number. `abstained` says that the verifier doe
 item, `failed` that the machinery broke; neither may become a reward.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import from_json
 
 BATCH = 1024
 """Most items of one request; clients split longer lists."""
 
+CHECKS = 16
+"""Most checks of one composite item."""
+
+COMPOSITE = "composite"
+"""The verifier that verdicts on composite items name."""
+
 Status = Literal["scored", "abstained", "failed"]
-Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Score = Annotated[float, Field(ge=0, le=1)]
+Combination = Literal["mean", "min", "product", "all"]
 
 
 class Wire(BaseModel):
-    """Strict JSON: unknown keys and silent conversions are refused."""
+    """Strict JSON: unknown keys, silent conversions, NaN and infinities are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Item(Wire):
-    """One response to verify.
+_SOMETHING: dict[str, Any] = {
+    "anyOf": [
+        {"required": ["response"], "properties": {"response": {"type": "string"}}},
+        {"required": ["answers"], "properties": {"answers": {"type": "array"}}},
+    ]
+}
 
-    `answers` are those given through the answer tool, extracted by token id; an empty list says
-    that the tool was not called well-formed, which scores 0. `response` is the raw text with its
-    tool markers, for callers without token ids. Where both are given, `answers` counts.
-    The shapes of `gold` and `parameters` belong to the verifier; it abstains from others.
-    """
+
+class _Candidate(Wire):
+    model_config = ConfigDict(json_schema_extra=_SOMETHING)
 
     id: str
-    verifier: str
     response: str | None = None
     answers: list[str] | None = None
-    gold: JsonValue = None
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _has_something_to_verify(self) -> Self:
@@ -46,10 +63,101 @@ class Item(Wire):
         return self
 
 
-class Request(Wire):
-    """The body of POST /v1/score; a bare `Item` stands for a list of one."""
+class Item(_Candidate):
+    """One response to verify.
 
-    items: list[Item] = Field(min_length=1, max_length=BATCH)
+    `answers` are those given through the answer tool, extracted by token id; an empty list says
+    that the tool was not called well-formed, which scores 0. `response` is the raw text with its
+    tool markers, for callers without token ids. Where both are given, `answers` counts.
+    The shapes of `gold` and `parameters` belong to the verifier; it abstains from others.
+    """
+
+    verifier: str
+    gold: JsonValue = None
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_finite(self) -> Self:
+        # In JSON, pydantic takes 1e999 for infinity, whatever the configuration says.
+        if type(self.gold) is not str or self.parameters:
+            _refuse_infinity(self.gold)
+            _refuse_infinity(self.parameters)
+        return self
+
+
+def _refuse_infinity(value: JsonValue) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("numbers are finite")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            _refuse_infinity(part)
+
+
+class Check(Wire):
+    """One verifier of a composite item; `weight` is its share of a mean."""
+
+    verifier: str
+    gold: JsonValue = None
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    weight: float = Field(default=1.0, gt=0, le=1e6)
+
+
+class Composite(_Candidate):
+    """One response that several verifiers check; its score combines theirs.
+
+    `mean` is weighted, `all` is 1 where every part is, else 0. One failed check makes the verdict
+    `failed`, else one that abstained makes it `abstained`. No verifier comes twice.
+    """
+
+    checks: list[Check] = Field(min_length=1, max_length=CHECKS)
+    combine: Combination = "mean"
+
+    @field_validator("checks")
+    @classmethod
+    def _name_each_verifier_once(cls, checks: list[Check]) -> list[Check]:
+        names = [check.verifier for check in checks]
+        if len(set(names)) < len(names):
+            raise ValueError("name each verifier once")
+        return checks
+
+
+def _kind(entry: Any) -> str:
+    composite = isinstance(entry, Composite) or (isinstance(entry, dict) and "checks" in entry)
+    return COMPOSITE if composite else "item"
+
+
+Entry = Item | Composite
+_Entry = Annotated[
+    Annotated[Item, Tag("item")] | Annotated[Composite, Tag(COMPOSITE)], Discriminator(_kind)
+]
+
+
+class Request(Wire):
+    """The body of POST /v1/score; a bare item stands for a list of one.
+
+    Verdicts are by content, and an id only says whose they are: equal items share one whatever
+    their ids, and the same id may come again in another request. Within one, items for the same
+    verifier that differ have different ids.
+    """
+
+    items: list[_Entry] = Field(min_length=1, max_length=BATCH)
+
+    @field_validator("items")
+    @classmethod
+    def _ask_one_question_by_one_id(cls, items: list[Entry]) -> list[Entry]:
+        if len({item.id for item in items}) < len(items):
+            first: dict[tuple[str, str], Entry] = {}
+            for item in items:
+                asked = item.verifier if isinstance(item, Item) else COMPOSITE
+                if first.setdefault((item.id, asked), item) != item:
+                    raise ValueError(f"two items for {asked} differ but have one id, {item.id!r}")
+        return items
+
+
+class _Plain(Request):
+    items: list[Item] = Field(min_length=1, max_length=BATCH)  # type: ignore[assignment]
 
 
 class Verdict(Wire):
@@ -57,7 +165,7 @@ class Verdict(Wire):
 
     `parts` are the scores it is made of, by name; `feedback` is one line a model can learn from.
     `reason` is a short code from a closed set per verifier, `detail` is for people, `attempt` is 2
-    where the first worker was lost, `elapsed_ms` is the time in a worker without queueing.
+    where the first worker was lost, `elapsed_ms` is the time the check took, without queueing.
     """
 
     id: str
@@ -93,10 +201,30 @@ def scored(
     feedback: str | None = None,
 ) -> Verdict:
     """The verdict that `item` earned `score` in [0, 1]; see `Verdict` for the rest."""
-    return Verdict(
-        id=item.id, verifier=item.verifier, status="scored", score=score, reason=reason,
-        parts=None if parts is None else dict(parts), feedback=feedback,
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "id": item.id, "verifier": item.verifier, "status": "scored", "score": score,
+        "parts": None if parts is None else dict(parts), "feedback": feedback, "reason": reason,
+    }  # fmt: skip
+    if parts is None and type(score) is float and 0.0 <= score <= 1.0:
+        return _known_to_be_right(fields)
+    return Verdict.model_validate(fields)
+
+
+def _known_to_be_right(fields: dict[str, Any]) -> Verdict:
+    """A verdict without validation, which would take longer than many a check.
+
+    As `Verdict.model_construct`, which takes longer still.
+    """
+    verdict = Verdict.__new__(Verdict)
+    fields |= _UNTOLD
+    object.__setattr__(verdict, "__dict__", fields)
+    object.__setattr__(verdict, "__pydantic_fields_set__", set(fields))
+    object.__setattr__(verdict, "__pydantic_extra__", None)
+    object.__setattr__(verdict, "__pydantic_private__", None)
+    return verdict
+
+
+_UNTOLD: Mapping[str, Any] = {"detail": None, "attempt": 1, "elapsed_ms": 0.0}
 
 
 def abstained(item: Item, reason: str, detail: str) -> Verdict:
@@ -113,9 +241,27 @@ def failed(item: Item, reason: str, detail: str) -> Verdict:
     )
 
 
-def parse_request(body: bytes) -> Sequence[Item]:
-    """Items of a request body; ValueError (pydantic's, or of broken JSON) saying what is wrong."""
-    content: Any = from_json(body, allow_inf_nan=False)
+def parse_request(body: bytes) -> Sequence[Entry]:
+    """Items of a JSON body; ValueError (pydantic's, or of broken JSON) saying what is wrong."""
+    return plain_items(body) or entries(from_json(body, allow_inf_nan=False))
+
+
+def plain_items(body: bytes) -> Sequence[Item] | None:
+    """Items of a JSON body if none is composite and nothing is wrong; None if in doubt.
+
+    In one go and without a union it takes half the time of `entries`.
+    """
+    try:
+        if b'"items"' in body:
+            return _Plain.model_validate_json(body).items
+        return [Item.model_validate_json(body)]
+    except ValidationError:
+        return None
+
+
+def entries(content: Any) -> Sequence[Entry]:
+    """Items of a request that has been decoded; pydantic's ValidationError otherwise."""
     if isinstance(content, dict) and "items" not in content:
-        return [Item.model_validate(content)]
+        model: type[Entry] = Composite if "checks" in content else Item
+        return [model.model_validate(content)]
     return Request.model_validate(content).items

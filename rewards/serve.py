@@ -3,81 +3,123 @@
 Exit codes: 0 stopped, 2 wrong options, 4 the machine failed us (port taken, no worker starts).
 """
 
-import argparse
 import asyncio
 import errno
+import gc
+import ipaddress
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rewards.nursery import Nursery
-from rewards.verifiers import BUILT_IN, select
+from rewards.verifiers import SELF_CONTAINED, select
 
 if TYPE_CHECKING:
     import uvicorn
 
-    from rewards.workers import Pool
+    from rewards.ledger import Ledger
+    from rewards.service import Service
+
+TOKEN = "REWARDS_TOKEN"
+"""Environment variable with the bearer token."""
 
 _BACKLOG = 2048
-_GRACE = 1
+_KEEP_ALIVE = 75
 _WATCH = 0.2
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    options = _parser().parse_args(arguments)
+@dataclass(frozen=True)
+class ServeOptions:
+    """How to serve.
+
+    `port` 0 takes a free one, written to `port_file` once bound. `verifiers` are `NAME` or
+    `NAME=MODULE`. `deadline` is in seconds a check, `queue` in items that may wait, `drain` in
+    seconds that requests under way have at the end, `cache` in verdicts remembered. `ledger` is a
+    folder. Without a `token_file` the token is that of the environment variable REWARDS_TOKEN.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8090
+    port_file: Path | None = None
+    verifiers: Sequence[str] = SELF_CONTAINED
+    workers: int | None = None
+    deadline: float = 10.0
+    queue: int = 4096
+    drain: float = 5.0
+    cache: int = 8192
+    token_file: Path | None = None
+    ledger: Path | None = None
+
+
+class WrongOption(ValueError):
+    """An option cannot be followed; the message says which and what to do."""
+
+
+def serve(options: ServeOptions, bound: Callable[[int], None] = lambda port: None) -> int:
+    """Serve until a signal; returns the exit code, having told the reason of any other than 0.
+
+    `bound` is called with the port once it is bound.
+    """
     try:
-        verifiers = select(options.verifiers.split(","))
-    except ValueError as fault:
-        print(f"rewards: {fault}", file=sys.stderr)
-        return 2
+        verifiers = select(options.verifiers)
+        token = _token(options)
+        ledger = _ledger(options)
+    except (ValueError, OSError) as fault:
+        return _told(2, str(fault))
+    with nullcontext() if ledger is None else closing(ledger):
+        try:
+            listener = _bind(options.host, options.port)
+        except OSError as fault:
+            return _told(4, _why(fault, options))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
+        if options.port_file is not None:
+            _publish(listener.getsockname()[1], options.port_file)
+        bound(listener.getsockname()[1])
+        with listener:
+            return _run(listener, options, Nursery(verifiers), token, ledger)
+
+
+def _told(code: int, reason: str) -> int:
+    print(f"rewards: {reason}", file=sys.stderr)
+    return code
+
+
+def _token(options: ServeOptions) -> str | None:
+    """The token, if there is one. WrongOption where there must be, or if it is empty."""
+    if options.token_file is None:
+        token = os.environ.get(TOKEN) or None
+    else:
+        token = options.token_file.read_text().strip()
+        if not token:
+            raise WrongOption(f"{options.token_file} is empty; write a token to it")
+    if token is None and not _is_loopback(options.host):
+        raise WrongOption(
+            f"{options.host} can be reached by others: give --token-file, or {TOKEN} in the "
+            "environment, or listen on 127.0.0.1"
+        )
+    return token
+
+
+def _is_loopback(host: str) -> bool:
     try:
-        listener = _bind(options.host, options.port)
-    except OSError as fault:
-        print(f"rewards: {_why(fault, options.host, options.port)}", file=sys.stderr)
-        return 4
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
-    if options.port_file is not None:
-        _publish(listener.getsockname()[1], options.port_file)
-    with listener:
-        return asyncio.run(_serve(listener, options, Nursery(verifiers)))
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rewards", description="Verifiers behind HTTP.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="serve verifiers until stopped")
-    serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8090, help="0 takes a free one")
-    serve.add_argument("--port-file", type=Path, help="where to write the port once bound")
-    serve.add_argument(
-        "--verifiers", default=",".join(BUILT_IN), metavar="NAME[=MODULE],...",
-        help="what to serve (default: %(default)s)",
-    )  # fmt: skip
-    serve.add_argument("--workers", type=_positive(int), default=1, help="worker processes")
-    serve.add_argument(
-        "--deadline", type=_positive(float), default=10.0, help="seconds a check may take"
-    )
-    serve.add_argument(
-        "--queue", type=_positive(int), default=4096, help="items that may wait for a worker"
-    )
-    return parser
+def _ledger(options: ServeOptions) -> "Ledger | None":
+    if options.ledger is None:
+        return None
+    from rewards.ledger import Ledger  # Only here: what it stands on takes a while to import.
 
-
-def _positive(kind: type[Any]) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        value = kind(text)
-        if not value > 0:
-            raise ValueError(text)
-        return value
-
-    read.__name__ = f"positive {kind.__name__}"  # argparse names it in its message.
-    return read
+    return Ledger(options.ledger)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -85,10 +127,14 @@ def _bind(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
-def _why(fault: OSError, host: str, port: int) -> str:
+def _why(fault: OSError, options: ServeOptions) -> str:
     if fault.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use; choose another --port, or 0 for a free one"
-    return f"cannot listen on {host}:{port}: {fault.strerror or fault}; choose another --host"
+        return (
+            f"port {options.port} on {options.host} is in use; choose another --port, or 0 for a "
+            "free one"
+        )
+    where = f"{options.host}:{options.port}"
+    return f"cannot listen on {where}: {fault.strerror or fault}; choose another --host"
 
 
 def _publish(port: int, path: Path) -> None:
@@ -98,33 +144,46 @@ def _publish(port: int, path: Path) -> None:
     draft.replace(path)
 
 
-async def _serve(listener: socket.socket, options: argparse.Namespace, nursery: Nursery) -> int:
+def _run(
+    listener: socket.socket,
+    options: ServeOptions,
+    nursery: Nursery,
+    token: str | None,
+    ledger: "Ledger | None",
+) -> int:
     """Serve until a signal or until no worker can be started."""
     import uvicorn  # Here, and the app's imports too: the zygote warms up meanwhile.
+    import uvloop
 
     from rewards.app import create_app
     from rewards.metrics import Metrics
-    from rewards.workers import Limits, Pool
+    from rewards.protocol import Protocol
+    from rewards.service import Service
+    from rewards.watch import Limits
 
     metrics = Metrics()
-    limits = Limits(options.workers, options.deadline, options.queue)
-    pool = Pool(nursery, limits, metrics)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(pool, metrics), log_level="warning", access_log=False,
-            timeout_graceful_shutdown=_GRACE,
-        )
+    limits = Limits(options.workers or os.cpu_count() or 1, options.deadline, options.queue)
+    service = Service(nursery, limits, metrics, remembered=options.cache, ledger=ledger)
+    config = uvicorn.Config(
+        create_app(service, metrics, token), log_level="warning", access_log=False,
+        http=Protocol, proxy_headers=False, timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=options.drain,
     )  # fmt: skip
-    watch = asyncio.create_task(_stop_if_broken(pool, server))
+    gc.collect()
+    gc.freeze()
+    server = uvicorn.Server(config)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(server, listener, service))
+    return 0 if service.broken is None else _told(4, service.broken)
+
+
+async def _serve(server: "uvicorn.Server", listener: socket.socket, service: "Service") -> None:
+    watch = asyncio.create_task(_stop_if_broken(service, server))
     await server.serve(sockets=[listener])
     watch.cancel()
-    if pool.broken is None:
-        return 0
-    print(f"rewards: no worker can be started: {pool.broken}", file=sys.stderr)
-    return 4
 
 
-async def _stop_if_broken(pool: "Pool", server: "uvicorn.Server") -> None:
-    while pool.broken is None:
+async def _stop_if_broken(service: "Service", server: "uvicorn.Server") -> None:
+    while service.broken is None:
         await asyncio.sleep(_WATCH)
     server.should_exit = True

@@ -7,18 +7,24 @@ doubtful turn is `malformed` and nothing in it counts. Markers as in facts.md se
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _MARKER = re.compile(
-    r"<\|(?P<name>inner_prefix|inner_suffix|tools_prefix|tools_suffix|assistant_end)\|>"
-    r"|(?P<think></?think>)"
+    r"<(?:\|(?P<name>inner_prefix|inner_suffix|tools_prefix|tools_suffix|assistant_end)\|"
+    r"|(?!(?<=<<)/?think>>)(?P<think>/?think))>"  # <<think>> is a title.
 )
-_THINK = {"<think>": "inner_prefix", "</think>": "inner_suffix"}
+_THINK = {"think": "inner_prefix", "/think": "inner_suffix"}
+_BRACKET = re.compile(r"[\[\]]")
+_USUAL = re.compile(
+    r"(?:<\|inner_prefix\|>[^<]*<\|inner_suffix\|>)?([^<]*)"
+    r"<\|tools_prefix\|>([^<]*)<\|tools_suffix\|>(?:<\|assistant_end\|>)?"
+)
+"""A turn without surprises, which need not be read step by step."""
+
 _OUTPUT = re.compile(r"\s*\[")
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One tool call outside the deliberation."""
 
     name: str
@@ -36,14 +42,26 @@ class Turn:
 
 def read_turn(response: str) -> Turn:
     """Read `response` up to its end marker. Linear in its length, and never raises."""
-    turn, at = Turn(), 0
+    if (usual := _USUAL.fullmatch(response)) is not None:
+        turn = Turn(usual[1])
+        _take_calls(turn, usual[2])
+        return turn
+    return _read_step_by_step(response)
+
+
+def _read_step_by_step(response: str) -> Turn:
+    turn, texts, at = Turn(), list[str](), 0
     while (marker := _MARKER.search(response, at)) is not None:
-        turn.text += response[at : marker.start()]
+        texts.append(response[at : marker.start()])
         name = marker.group("name") or _THINK[marker.group("think")]
         if name == "assistant_end":
-            return turn
+            break
+        if name == "inner_suffix":
+            texts.clear()
         at = _step(turn, name, response, marker.end())
-    turn.text += response[at:]
+    else:
+        texts.append(response[at:])
+    turn.text = "".join(texts)
     return turn
 
 
@@ -53,7 +71,7 @@ def _step(turn: Turn, name: str, response: str, at: int) -> int:
         return _end_of_deliberation(response, at)
     if name == "inner_suffix":
         # The prompt had opened the deliberation: all so far belonged to it.
-        turn.text, turn.calls, turn.malformed = "", [], None
+        turn.calls, turn.malformed = [], None
         return at
     if name == "tools_suffix":
         turn.malformed = "a tool block ends that was not begun"
@@ -73,15 +91,19 @@ def _block(turn: Turn, response: str, at: int) -> int:
     if end < 0:
         turn.malformed = "the tool block is not closed"
         return len(response)
-    try:
-        turn.calls += _calls(response[at:end])
-    except (ValueError, RecursionError) as fault:
-        turn.malformed = f"the tool block is not a list of calls: {fault}"
+    _take_calls(turn, response[at:end])
     return _after_output(response, end + len("<|tools_suffix|>"))
 
 
+def _take_calls(turn: Turn, block: str) -> None:
+    try:
+        turn.calls += _calls(block)
+    except (ValueError, RecursionError) as fault:
+        turn.malformed = f"the tool block is not a list of calls: {fault}"
+
+
 def _calls(block: str) -> list[Call]:
-    content = json.loads(block, object_pairs_hook=_unique, parse_constant=_refuse)
+    content = _CALLS.decode(block)
     if not isinstance(content, list) or not content:
         raise ValueError("no call")
     calls = []
@@ -103,6 +125,9 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
+_CALLS = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+
+
 def _after_output(response: str, at: int) -> int:
     """Where the tools' output, an unmarked `[...]` after the block, ends.
 
@@ -120,8 +145,8 @@ def _after_output(response: str, at: int) -> int:
 
 def _closing(response: str, at: int) -> int:
     depth = 1
-    for bracket in re.finditer(r"[\[\]]", response[at:]):
+    for bracket in _BRACKET.finditer(response, at):
         depth += 1 if bracket.group() == "[" else -1
         if not depth:
-            return at + bracket.end()
+            return bracket.end()
     return len(response)

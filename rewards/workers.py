@@ -1,44 +1,29 @@
-"""A bounded queue in front of resident workers; an item admitted always gets a verdict.
+"""A bounded queue in front of resident workers; a job admitted always gets a verdict.
 
-The deadline of a check runs from its dispatch, so time in the queue never counts.
+The deadline of a check runs from its start in a worker, so time in the queue never counts.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
 
+from rewards.job import Job, Share
 from rewards.metrics import Metrics
 from rewards.nursery import Nursery, StartFault
-from rewards.schema import Item, Verdict, abstained, failed
+from rewards.schema import failed
 from rewards.slot import Slot
+from rewards.watch import Limits
 
+_LOOK = 0.05
+_SLOW = 0.1
+_STUCK = 1.0
+"""Seconds a check runs until those behind it go to an idle worker, or back to the queue."""
 
-class Overloaded(Exception):
-    """The queue has no room for these items."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds of a pool: `deadline` in seconds a check, `waiting` in items."""
-
-    workers: int = 1
-    deadline: float = 10.0
-    waiting: int = 4096
-
-
-def _future() -> asyncio.Future[Verdict]:
-    return asyncio.get_running_loop().create_future()
-
-
-@dataclass(frozen=True)
-class _Job:
-    item: Item
-    verdict: asyncio.Future[Verdict] = field(default_factory=_future)
-
-    def settle(self, verdict: Verdict) -> None:
-        """Give the verdict to the request, unless that has gone."""
-        if not self.verdict.done():
-            self.verdict.set_result(verdict)
+_SHARES = 2
+"""Shares that a worker is lent at most: one to do, and one to begin with after that."""
 
 
 class Pool:
@@ -49,85 +34,117 @@ class Pool:
 
     def __init__(self, nursery: Nursery, limits: Limits, metrics: Metrics) -> None:
         self.broken: str | None = None
+        self._closed: str | None = None
         self._nursery = nursery
-        self._limits = limits
-        self._metrics = metrics
-        self._queue: asyncio.Queue[_Job] = asyncio.Queue()
+        self._waiting = limits.waiting
+        self._queue: deque[Job] = deque()
+        self._slots = [
+            Slot(nursery, limits, metrics, self._feed, self._take_back)
+            for _ in range(limits.workers)
+        ]
         self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def verifiers(self) -> Mapping[str, str]:
-        """Name -> module of what is served."""
-        return self._nursery.verifiers
 
     @property
     def ready(self) -> bool:
         """Whether a warm worker is there."""
         return self._nursery.workers > 0 and self.broken is None
 
-    async def __aenter__(self) -> "Pool":
-        for _ in range(self._limits.workers):
-            slot = Slot(self._nursery, self._limits.deadline, self._metrics)
-            self._tasks.append(asyncio.create_task(self._serve(slot)))
-            self._tasks[-1].add_done_callback(self._ended)
+    @property
+    def waiting(self) -> int:
+        """How many jobs no worker has been given."""
+        return len(self._queue)
+
+    async def __aenter__(self) -> Self:
+        for run in (*(slot.run for slot in self._slots), self._look):
+            task = asyncio.create_task(run())
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        """End all workers; what still waits gets the verdict `failed`."""
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End all workers; what has no verdict then is `failed`."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._nursery.end()
-        self._drain("the service is stopping")
+        self._close("the service is stopping")
 
-    async def check(self, items: Sequence[Item]) -> list[Verdict]:
-        """Verdicts in the order of `items`; Overloaded if the queue has no room for them all."""
-        if self._queue.qsize() + len(items) > self._limits.waiting:
-            self._metrics.refused.inc(len(items))
-            raise Overloaded
-        jobs = [_Job(item) for item in items]
+    def has_room(self, jobs: int) -> bool:
+        """Whether so many may be submitted; always if none waits, so that no request is stuck."""
+        return not self._queue or len(self._queue) + jobs <= self._waiting
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Have `jobs` checked; the oldest begin first."""
+        self._queue.extend(jobs)
+        if self._closed is not None:
+            self._close(self._closed)
+        self._feed()
+
+    def lend(self, share: Share) -> bool:
+        """Have a worker do `share`, if no job waits and one has at most one share to do."""
+        able = [slot for slot in self._slots if slot.load < _SHARES and slot.room > 0]
+        if self._queue or not able:
+            return False
+        min(able, key=lambda slot: slot.load).give([share])
+        return True
+
+    def _feed(self) -> None:
+        """Give jobs to workers: to each the next as long as it is the one with the least."""
+        if not self._queue:
+            return
+        now = time.monotonic()
+        room = {slot: slot.room for slot in self._slots if not slot.stalled(now, _SLOW)}
+        given: dict[Slot, list[Job]] = {slot: [] for slot, free in room.items() if free > 0}
+        while self._queue and given:
+            slot = min(given, key=lambda one: one.load + len(given[one]))
+            job = self._queue.popleft()
+            if not job.wanted:
+                job.drop()
+                continue
+            given[slot].append(job)
+            if len(given[slot]) == room[slot]:
+                slot.give(given.pop(slot))
+        for slot, jobs in given.items():
+            slot.give(jobs)
+
+    def _take_back(self, jobs: Sequence[Job]) -> None:
+        """Queue `jobs` again, ahead of all others."""
         for job in jobs:
-            self._admit(job)
-        try:
-            verdicts = [await job.verdict for job in jobs]
-        finally:
-            for job in jobs:
-                job.verdict.cancel()  # Of a request that has gone; no worker starts on it then.
-        for verdict in verdicts:
-            self._metrics.record(verdict)
-        return verdicts
+            job.holder = None
+        self._queue.extendleft(reversed(jobs))
 
-    def _admit(self, job: _Job) -> None:
-        if job.item.verifier not in self.verifiers:
-            served = ", ".join(self.verifiers)
-            job.settle(abstained(job.item, "unknown_verifier", f"served here: {served}"))
-        elif self.broken is not None:
-            job.settle(failed(job.item, "unavailable", self.broken))
-        else:
-            self._queue.put_nowait(job)
-            self._metrics.waiting.set(self._queue.qsize())
-
-    async def _serve(self, slot: Slot) -> None:
+    async def _look(self) -> None:
         while True:
-            await slot.warm()
-            job = await self._queue.get()
-            self._metrics.waiting.set(self._queue.qsize())
-            if not job.verdict.done():
-                await self._settle(slot, job)
+            await asyncio.sleep(_LOOK)
+            now = time.monotonic()
+            for slot in self._slots:
+                slot.look(now)
+            self._free_the_stuck(now)
+
+    def _free_the_stuck(self, now: float) -> None:
+        idle = not self._queue and any(slot.load == 0 and slot.room > 0 for slot in self._slots)
+        for slot in self._slots:
+            if slot.load > 1 and slot.stalled(now, _SLOW if idle else _STUCK):
+                self._take_back(slot.release())
+        self._feed()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A slot ends only where no worker can be started, or by a bug: nobody may wait for it."""
+        """A task ends only where no worker can be started, or by a bug: nobody may wait for it."""
         if not task.cancelled() and (fault := task.exception()) is not None:
             self.broken = str(fault) if isinstance(fault, StartFault) else repr(fault)
-            self._drain(self.broken)
+            self._close(self.broken)
 
-    async def _settle(self, slot: Slot, job: _Job) -> None:
-        try:
-            job.settle(await slot.decide(job.item))
-        finally:  # Only where the pool stops or breaks is there no verdict yet.
-            job.settle(failed(job.item, "unavailable", "the service lost its workers or stopped"))
-
-    def _drain(self, why: str) -> None:
-        while not self._queue.empty():
-            job = self._queue.get_nowait()
-            job.settle(failed(job.item, "unavailable", why))
+    def _close(self, why: str) -> None:
+        self._closed = why
+        jobs = [*self._queue, *(job for slot in self._slots for job in slot.jobs)]
+        self._queue.clear()
+        for job in jobs:
+            if isinstance(job, Share):
+                job.settle(None)
+            else:
+                job.settle(failed(job.item, "unavailable", why))

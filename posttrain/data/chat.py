@@ -2,7 +2,8 @@
 
 Always holds: exactly one `<s>`, first; the system and the developer block are always there (empty
 text when the row has none); only what the assistant says is a target, its end marker included and
-tool outputs excluded; text of a row can never become a control token. Source: facts.md section 3.
+tool outputs excluded, and a document that comes before the chat; text of a row can never become a
+control token. Source: facts.md section 3.
 """
 
 import json
@@ -46,8 +47,12 @@ class Message(TypedDict):
 
 
 class Conversation(TypedDict):
-    """What is rendered of a dialogue or prompt row; further keys of the row are ignored."""
+    """What is rendered of a dialogue or prompt row; further keys of the row are ignored.
 
+    `text` is a document between `<s>` and the chat, all of it a target as in pretraining.
+    """
+
+    text: NotRequired[str]
     messages: Sequence[Message]
     tools: Sequence[Tool]
     deliberation: bool
@@ -147,6 +152,8 @@ def pieces(row: Conversation) -> Iterator[Piece]:
     """The control tokens and texts of `row` in order; ValueError for a message out of place."""
     messages = list(row["messages"])
     yield Piece(BOS, control=True, target=False)
+    if text := row.get("text"):
+        yield Piece(text, control=False, target=True)
     yield from _block("system", _leading(messages, "system"))
     yield from _block("developer", _capabilities(row) + _leading(messages, "developer"))
     for message in messages:

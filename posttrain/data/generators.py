@@ -1,16 +1,21 @@
 """The data generators a recipe may name. Each has its parameters' model and makes splits of rows.
 
-Always holds: `make` is a pure function of seed and parameters; no row of `holdout`, by the rule
-the generator states, occurs in `train`.
+Always holds: `make` is a pure function of seed, parameters and inputs; no row of `holdout`, by the
+rule the generator states, occurs in `train`.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from posttrain.data import tiny
+from posttrain.data.longcontext import recipes as longcontext
+from posttrain.data.longcontext.dictionaries import Lookups
+from posttrain.data.longcontext.probes import Probes
+from posttrain.data.longcontext.sources import FromDocuments
 from posttrain.quantities import Share
 
 Splits = Mapping[str, list[dict[str, Any]]]
@@ -72,6 +77,17 @@ class Generator:
     make: Callable[[int, Any], Splits]
 
 
+@dataclass(frozen=True)
+class Derived:
+    """A generator that reads other nodes of the recipe: those that `parameters.inputs()` names.
+
+    `make` is also given their folders by role, and returns figures beside the splits.
+    """
+
+    parameters: type[BaseModel]
+    make: Callable[[int, Any, Mapping[str, Path]], tuple[Splits, Mapping[str, float]]]
+
+
 def _corpus(seed: int, asked: Documents) -> Splits:
     return _splits(tiny.corpus(seed, asked.documents), tiny.chains(seed, asked.holdout))
 
@@ -106,11 +122,15 @@ def _splits(train: list[dict[str, Any]], holdout: list[dict[str, Any]]) -> Split
     return {name: rows for name, rows in (("train", train), ("holdout", holdout)) if rows}
 
 
-GENERATORS: Mapping[str, Generator] = {
+GENERATORS: Mapping[str, Generator | Derived] = {
     "tiny.corpus": Generator(Documents, _corpus),
     "tiny.dialogues": Generator(Dialogues, _dialogues),
     "tiny.long_documents": Generator(LongDocuments, _long_documents),
     "tiny.prompts": Generator(Prompts, _prompts),
     "tiny.formulas": Generator(Prompts, _formulas),
     "tiny.needles": Generator(Needles, _needles),
+    "longcontext.word_counts": Derived(FromDocuments, longcontext.make_word_counts),
+    "longcontext.section_orders": Derived(FromDocuments, longcontext.make_section_orders),
+    "longcontext.lookups": Derived(Lookups, longcontext.make_lookups),
+    "longcontext.probes": Derived(Probes, longcontext.make_probes),
 }

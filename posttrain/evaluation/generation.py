@@ -1,10 +1,10 @@
 """Batched sampling from a model with a key-value cache, on whatever device the model is.
 
 Always holds: the responses come back in the order of their prompts, each ends with its first stop
-id or has `max_new_tokens` ids, and the same seed and batch size give the same responses.
+id or has `max_new_tokens` ids, and the same seed and batch limits give the same responses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,10 +38,12 @@ def sample(
     stop_ids: Sequence[int],
     seed: int,
     batch_size: int = 128,
+    batch_tokens: int = 2**18,
 ) -> list[list[int]]:
     """A response for each prompt, stop id included; temperature 0 takes the likeliest token.
 
-    Prompts of like length share a batch. The model is left in the mode it was in.
+    Prompts of like length share a batch, of at most `batch_tokens` with padding (a longer prompt
+    is alone): its cache must fit into memory. The model is left in the mode it was in.
     """
     generator = torch.Generator(model.device).manual_seed(seed)
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -49,8 +51,7 @@ def sample(
     training = model.training
     model.eval()
     try:
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
+        for chosen in _batches(order, prompts, batch_size, batch_tokens):
             batch = [prompts[index] for index in chosen]
             made = _respond(model, batch, max_new_tokens, temperature, stop_ids, generator)
             for index, response in zip(chosen, made, strict=True):
@@ -58,6 +59,20 @@ def sample(
     finally:
         model.train(training)
     return responses
+
+
+def _batches(
+    order: Sequence[int], prompts: Sequence[Sequence[int]], size: int, tokens: int
+) -> Iterator[list[int]]:
+    """`order`, in which prompts get longer, cut where a batch would exceed `size` or `tokens`."""
+    batch: list[int] = []
+    for index in order:
+        if batch and (len(batch) == size or (len(batch) + 1) * len(prompts[index]) > tokens):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 def _respond(

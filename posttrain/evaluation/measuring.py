@@ -15,10 +15,11 @@ import torch
 from transformers import PreTrainedModel
 
 from posttrain.data.chat import ChatFormat, Rendered
+from posttrain.data.checks.wilson import interval
 from posttrain.data.documents import render_document
-from posttrain.data.turn import AssistantTurn, answers
+from posttrain.data.turn import ANSWER_TOOL, AssistantTurn, answers
 from posttrain.evaluation.generation import sample
-from posttrain.evaluation.suites import Answers, Continuation, Needles, Suite
+from posttrain.evaluation.suites import Answers, Continuation, LongContext, Needles, Suite
 
 Row = Mapping[str, Any]
 
@@ -33,6 +34,19 @@ class Attempt:
     row: Row
     turn: AssistantTurn
     length: int
+
+    @property
+    def answers(self) -> list[str] | None:
+        """What it gives as answers; None if it gives none.
+
+        They come through the answer tool, or, if its prompt does not offer that, are the parts of
+        its text between commas.
+        """
+        if any(tool["name"] == ANSWER_TOOL for tool in self.row["tools"]):
+            return answers(self.turn)
+        if self.turn.error or not self.turn.content:
+            return None
+        return [part.strip() for part in self.turn.content.strip().removesuffix(".").split(",")]
 
 
 def read_rows(suite: Suite, folder: Path) -> list[Row]:
@@ -64,7 +78,9 @@ def evaluate(
     """Figures of `model` on `suite`: always `accuracy`, `standard_error` and `n` (responses).
 
     Suites of prompts need `judge`, and add `format_rate`, `thinking_rate`, `mean_length` (tokens)
-    and an `accuracy.GROUP` for each task or length. RuntimeError if a response was not judged.
+    and an `accuracy.GROUP` for each task, length or, of probes, both (`accuracy.needle.4096`).
+    Where there are lengths, bounds at 95 % come with each group: `low.GROUP` and `high.GROUP`.
+    RuntimeError if a response was not judged.
     """
     if len(rows) < 2:
         raise ValueError(f"{suite.data} has {len(rows)} rows, too few for a standard error")
@@ -73,13 +89,15 @@ def evaluate(
     assert judge is not None, f"suite {suite.kind} needs a judge"
     attempts = respond(model, chat, suite, rows, seed=seed)
     scores = judged(attempts, judge)
-    return figures(attempts, scores, "length" if isinstance(suite, Needles) else "task")
+    groups = GROUPS[suite.kind]
+    found = figures(attempts, scores, groups)
+    return found if isinstance(suite, Answers) else found | bounds(attempts, scores, groups)
 
 
 def respond(
     model: PreTrainedModel,
     chat: ChatFormat,
-    suite: Answers | Needles,
+    suite: Answers | Needles | LongContext,
     rows: Sequence[Row],
     *,
     seed: int,
@@ -114,7 +132,7 @@ def judged(attempts: Sequence[Attempt], judge: Judge) -> list[float]:
             "parameters": {},
         }
         for index, attempt in enumerate(attempts)
-        if (given := answers(attempt.turn)) is not None
+        if (given := attempt.answers) is not None
     }
     verdicts = {verdict["id"]: verdict for verdict in judge(list(items.values()))} if items else {}
     lacking = [key for key in items if verdicts.get(key, {}).get("status") != "scored"]
@@ -127,23 +145,55 @@ def judged(attempts: Sequence[Attempt], judge: Judge) -> list[float]:
     ]
 
 
+GROUPS: Mapping[str, Callable[[Row], Sequence[object]]] = {
+    "answers": lambda row: [row["task"]],
+    "needles": lambda row: [row["length"]],
+    "long_context": lambda row: [row["length"], row["task"], f"{row['task']}.{row['length']}"],
+}
+"""The groups that a row belongs to, by the kind of suite."""
+
+
 def figures(
-    attempts: Sequence[Attempt], scores: Sequence[float], grouping: str
+    attempts: Sequence[Attempt], scores: Sequence[float], groups: Callable[[Row], Sequence[object]]
 ) -> dict[str, float]:
-    """Figures of scored attempts; `grouping` is the row's key that tells groups apart."""
+    """Figures of scored attempts, in all and for each of the `groups` that a row belongs to."""
     by_prompt: dict[int, list[float]] = {}
-    by_group: dict[str, list[float]] = {}
     for attempt, score in zip(attempts, scores, strict=True):
         by_prompt.setdefault(id(attempt.row), []).append(score)
-        by_group.setdefault(f"accuracy.{attempt.row[grouping]}", []).append(score)
+    by_group = grouped(attempts, scores, groups)
     mean = statistics.fmean
     return {
         **_summary(list(by_prompt.values())),
-        "format_rate": mean(answers(attempt.turn) is not None for attempt in attempts),
+        "format_rate": mean(attempt.answers is not None for attempt in attempts),
         "thinking_rate": mean(attempt.turn.thoughts is not None for attempt in attempts),
         "mean_length": mean(attempt.length for attempt in attempts),
-        **{name: mean(found) for name, found in sorted(by_group.items())},
+        **{f"accuracy.{name}": mean(found) for name, found in by_group.items()},
     }
+
+
+def bounds(
+    attempts: Sequence[Attempt], scores: Sequence[float], groups: Callable[[Row], Sequence[object]]
+) -> dict[str, float]:
+    """`low.GROUP` and `high.GROUP`: Wilson's interval for each group's accuracy.
+
+    It is for one attempt at each prompt, and scores of 0 and 1.
+    """
+    found: dict[str, float] = {}
+    for name, group in grouped(attempts, scores, groups).items():
+        low, high = interval(round(sum(group)), len(group))
+        found |= {f"low.{name}": low, f"high.{name}": high}
+    return found
+
+
+def grouped(
+    attempts: Sequence[Attempt], scores: Sequence[float], groups: Callable[[Row], Sequence[object]]
+) -> dict[str, list[float]]:
+    """The scores of each group, sorted by its name."""
+    found: dict[str, list[float]] = {}
+    for attempt, score in zip(attempts, scores, strict=True):
+        for group in groups(attempt.row):
+            found.setdefault(str(group), []).append(score)
+    return dict(sorted(found.items()))
 
 
 def _summary(scores: Sequence[Sequence[float]]) -> dict[str, float]:

@@ -55,4 +55,14 @@ class Needles(_Suite):
     max_new_tokens: PositiveInt = 64
 
 
-Suite = Annotated[Continuation | Answers | Needles, Field(discriminator="kind")]
+class LongContext(_Suite):
+    """Share of probes answered right: in all, for each length, for each task, and for both.
+
+    A response is cut at `max_new_tokens`; the rows' generator keeps as many free (`room`).
+    """
+
+    kind: Literal["long_context"]
+    max_new_tokens: PositiveInt = 128
+
+
+Suite = Annotated[Continuation | Answers | Needles | LongContext, Field(discriminator="kind")]

@@ -1,8 +1,10 @@
 """verl agent loop: one prompt's ids in, one generation, one verdict, one scored trajectory out.
 
 Tokens are canonical: the prompt comes as ids, the response is parsed by id, and nothing is
-tokenised again. A reward is what the service scored; whatever else happens (service down, verdict
-failed or abstained) raises, so that verl drops the sample's whole group. Nothing here guesses.
+tokenised again. Verifiers get the answers given through the tool where that is on offer, and all
+but `answer` the text, its control tokens included. A reward is what the service scored; whatever
+else happens (service down, verdict failed or abstained) is counted and raises, so that verl drops
+the sample's whole group. Nothing here guesses.
 """
 
 import functools
@@ -10,12 +12,17 @@ import json
 from typing import Any
 from uuid import uuid4
 
+import ray
 from transformers import PreTrainedTokenizerBase
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from posttrain.data.chat import ChatFormat, answers
+from posttrain.rl.tally import RUNNER
 from rewards.client import RewardClient
-from rewards.schema import Item
+from rewards.schema import Item, Verdict
+
+ANSWERS_ONLY = "answer"
+"""The verifier to which nothing but answers given through the tool counts."""
 
 
 class RewardFaultError(RuntimeError):
@@ -30,6 +37,16 @@ async def _client(url: str) -> RewardClient:
     if url not in _clients:
         _clients[url] = await RewardClient(url).__aenter__()
     return _clients[url]
+
+
+@functools.cache
+def _runner() -> Any:
+    return ray.get_actor(RUNNER)
+
+
+def _count(source: str, verdict: Verdict) -> None:
+    """Tell the runner; nobody waits for it."""
+    _runner().count.remote(source, verdict.status, verdict.reason or "")
 
 
 @functools.cache
@@ -60,7 +77,7 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
             sampling_params={**sampling_params, "stop_token_ids": self.chat.stop_ids},
         )
         turn = self.chat.parse(output.token_ids)
-        score = await self._score(row, answers(turn))
+        score = await self._score(row, self._item(row, output.token_ids, answers(turn)))
         extra = {
             "thinking": float(turn.thoughts is not None),
             "complete": float(turn.complete),
@@ -76,14 +93,22 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
             extra_fields={**output.extra_fields, "reward_extra_info": extra},
         )
 
-    async def _score(self, row: dict[str, Any], given: list[str] | None) -> float:
-        """The service's score; answers not given well-formed are an empty list."""
-        item = Item(
-            id=uuid4().hex, verifier=row["verifier"], answers=given or [], gold=row["gold"],
-            parameters=row["parameters"],
-        )  # fmt: skip
+    def _item(self, row: dict[str, Any], ids: list[int], given: list[str] | None) -> Item:
+        """What to verify; answers not given well-formed are an empty list."""
+        asked = {key: row[key] for key in ("verifier", "gold", "parameters")}
+        if row["verifier"] == ANSWERS_ONLY:
+            return Item(id=uuid4().hex, answers=given or [], **asked)
+        text = self.chat.tokenizer.decode(
+            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        counting = (given or []) if row["answer_tool"] else None
+        return Item(id=uuid4().hex, answers=counting, response=text, **asked)
+
+    async def _score(self, row: dict[str, Any], item: Item) -> float:
+        """The service's score."""
         client = await _client(self.rewards)
         [verdict] = await client.score([item])
+        _count(row["source"], verdict)
         if verdict.score is None:
             raise RewardFaultError(
                 f"source {row['source']}, verifier {verdict.verifier}: {verdict.status} "

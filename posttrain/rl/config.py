@@ -74,11 +74,13 @@ class LengthsConfig(_Strict):
 class LimitsConfig(_Strict):
     """When a stage stops rather than train on what it cannot trust, or wait.
 
-    `faults` bounds the share of groups lost to infrastructure, `correlation` what trainer and
-    rollout log-probs must reach after each weight sync, `silence` the seconds without any event.
+    `faults` bounds the share of groups lost to infrastructure, `unverifiable` the share of a
+    source's responses that break their verifier, `correlation` what trainer and rollout log-probs
+    must reach after each weight sync, `silence` the seconds without any event.
     """
 
     faults: Share = 0.2
+    unverifiable: Share = 0.01
     correlation: float = Field(default=0.999, ge=0, le=1)
     silence: PositiveFloat = 300.0
 

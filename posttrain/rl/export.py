@@ -12,8 +12,11 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor, Shard
 
+from posttrain.rl.tally import UNVERIFIABLE
 from posttrain.training import rope
 from posttrain.training.checkpoint import load_model, load_tokenizer, save_model
+
+_UNVERIFIABLE = f".{UNVERIFIABLE}"
 
 
 def export(start: Path, expected: Mapping[str, Any], trained: Path, output: Path) -> dict[str, Any]:
@@ -85,5 +88,8 @@ def summary(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
         "reward_last": sum(row["reward"] for row in tail) / len(tail),
         "correlation": min(row["correlation"] for row in rows),
         "staleness": max(row["staleness"] for row in rows),
+        "unverifiable": sum(
+            count for row in rows for name, count in row.items() if name.endswith(_UNVERIFIABLE)
+        ),
         **totals,
     }

@@ -1,8 +1,9 @@
 """Prompts frozen as token ids: one JSON line each, rendered once before training starts.
 
-A row is {"ids", "verifier", "gold", "parameters", "source", "task", "deliberation"}. The file is
-a function of the sources, the tokenizer and the seed; verl's data loader reads it by position, so
-that a resumed run continues with the next prompt.
+A row is {"ids", "verifier", "gold", "parameters", "source", "task", "deliberation", "answer_tool"};
+the last says whether the prompt offers that tool. The file is a function of the sources, the
+tokenizer and the seed; verl's data loader reads it by position, so that a resumed run continues
+with the next prompt.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from posttrain.data.chat import ChatFormat
+from posttrain.data.turn import ANSWER_TOOL
 from posttrain.rl.config import RlConfig, SourceConfig
 
 Row = dict[str, Any]
@@ -63,6 +65,7 @@ def _of_source(
             "source": name,
             "task": row.get("task", name),
             "deliberation": row["deliberation"],
+            "answer_tool": any(tool["name"] == ANSWER_TOOL for tool in row["tools"]),
         }
 
 

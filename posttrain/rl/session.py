@@ -19,6 +19,7 @@ from ray.util.placement_group import PlacementGroup
 
 from posttrain.backends import VERL_VERSION, Profile
 from posttrain.rl.config import LimitsConfig, Place, RlConfig, overrides
+from posttrain.rl.tally import RUNNER, Tally
 from posttrain.stages import ProcessLost
 
 Metrics = Mapping[str, float]
@@ -35,8 +36,10 @@ _PACE = 0.5
 """Seconds between looks at the runner."""
 
 _GROUP = "verl_group_"
-_ACTORS = ("WorkerDict_", "rollout_standalone_", "vllm_server_", "agent_loop_", "TransferQueue")
-"""How verl and TransferQueue name what they start."""
+_ACTORS = (
+    RUNNER, "WorkerDict_", "rollout_standalone_", "vllm_server_", "agent_loop_", "TransferQueue",
+)  # fmt: skip
+"""How we, verl and TransferQueue name what is started."""
 
 
 class RunLostError(ProcessLost):
@@ -52,29 +55,31 @@ class Pulse:
 
 
 class Runner:
-    """Ray actor (two threads): one runs verl's trainer, the other answers `pulse`."""
+    """Ray actor (two threads): one runs verl's trainer, the other answers `pulse` and `count`."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LimitsConfig) -> None:
+        self._limits = limits
+        self._tally = Tally(limits.unverifiable)
         self._reports: list[tuple[int, dict[str, float]]] = []
         self._event = time.monotonic()
 
-    def run(self, settings: Mapping[str, Any], limits: LimitsConfig) -> None:
+    def run(self, settings: Mapping[str, Any]) -> None:
         """Train to the last step; raises what verl raises."""
         import transfer_queue as tq
 
         config = compose(settings)
         tq.init(config.transfer_queue)
         try:
-            self._train(config, limits)
+            self._train(config)
         finally:
             tq.close()
 
-    def _train(self, config: Any, limits: LimitsConfig) -> None:
+    def _train(self, config: Any) -> None:
         from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 
         from posttrain.rl.trainer import CheckedTrainer
 
-        trainer = CheckedTrainer(config, limits, self._report, self._alive)
+        trainer = CheckedTrainer(config, self._limits, self._tally, self._report, self._alive)
         trainer.init()
         self._alive()
         agents = AgentLoopManagerTQ.create(
@@ -92,6 +97,10 @@ class Runner:
         """Hand over the reports so far."""
         reports, self._reports = self._reports, []
         return Pulse(reports, time.monotonic() - self._event)
+
+    def count(self, source: str, status: str, reason: str) -> None:
+        """Take in the verdict on a trajectory."""
+        self._tally.add(source, status, reason)
 
     def _report(self, step: int, metrics: Metrics) -> None:
         self._alive()
@@ -151,12 +160,12 @@ def _left() -> list[str]:
 
 
 @contextmanager
-def _runner(executable: str | None) -> Iterator[Any]:
+def _runner(executable: str | None, limits: LimitsConfig) -> Iterator[Any]:
     environment = {"py_executable": executable} if executable else {}
     actor = (
         ray.remote(Runner)
-        .options(num_cpus=0, max_concurrency=2, runtime_env=environment or None)
-        .remote()
+        .options(name=RUNNER, num_cpus=0, max_concurrency=2, runtime_env=environment or None)
+        .remote(limits)
     )
     try:
         yield actor
@@ -182,8 +191,8 @@ def train(
     """
     settings = overrides(config, place, profile)
     clear()
-    with _runner(executable) as runner:
-        done = runner.run.remote(settings, config.limits)
+    with _runner(executable, config.limits) as runner:
+        done = runner.run.remote(settings)
         try:
             while not ray.wait([done], timeout=_PACE)[0]:
                 _listen(runner, config.limits, report)

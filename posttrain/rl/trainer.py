@@ -23,6 +23,7 @@ from verl.workers.utils.padding import response_from_nested
 
 from posttrain.rl.buffer import BoundedBuffer
 from posttrain.rl.config import LimitsConfig
+from posttrain.rl.tally import Tally
 
 PROBES = 8
 """Generations per weight sync that are compared token by token."""
@@ -55,12 +56,18 @@ Report = Callable[[int, Mapping[str, float]], None]
 
 
 class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl ships no types
-    """`report` gets each step's metrics, `alive` each sign of life in between."""
+    """`report` gets each step's metrics, `alive` each sign of life in between; `tally` has the
+    verdicts on all trajectories."""
 
     def __init__(
-        self, config: DictConfig, limits: LimitsConfig, report: Report, alive: Callable[[], None]
+        self,
+        config: DictConfig,
+        limits: LimitsConfig,
+        tally: Tally,
+        report: Report,
+        alive: Callable[[], None],
     ) -> None:
-        self._limits, self._report, self._alive = limits, report, alive
+        self._limits, self._tally, self._report, self._alive = limits, tally, report, alive
         super().__init__(config)
 
     def _build_replay_buffer(self) -> BoundedBuffer:
@@ -68,13 +75,17 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         return BoundedBuffer(
             faults=self._limits.faults,
             batch=self.config.data.train_batch_size,
-            alive=self._alive,
+            alive=self._group_arrived,
             trainer_mode=self.trainer_mode,
             trainer_config=self.config.trainer.v1.separate_async,
             max_off_policy_threshold=sampler.max_off_policy_threshold,
             max_off_policy_strategy=sampler.max_off_policy_strategy,
             refill_fn=self._add_prompts_to_generate,
         )
+
+    def _group_arrived(self) -> None:
+        self._alive()
+        self._tally.check()
 
     def _load_checkpoint(self) -> None:
         """Groups that had failed when the checkpoint was made are tried again, not counted."""
@@ -164,7 +175,8 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         metrics["reward"] = self._reward(metrics)
         metrics["tokens"] = sum(tag["response_len"] for tag in batch.tags)
         named = {ours: metrics.get(theirs, 0.0) for ours, theirs in REPORTED.items()}
-        self._report(self.global_steps, {name: float(value) for name, value in named.items()})
+        figures = {name: float(value) for name, value in named.items()}
+        self._report(self.global_steps, figures | dict(self._tally.metrics()))
 
     def _behaviour(self, batch: KVBatchMeta) -> dict[str, float]:
         data = tq.kv_batch_get(

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from posttrain.data.generators import GENERATORS
+from posttrain.data.generators import GENERATORS, Derived, Splits
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
 VERSION = 1
@@ -33,19 +33,31 @@ class Config(StageConfig):
         """The parameters of the generator that `raw` names."""
         return GENERATORS[raw["generate"]].parameters
 
+    def inputs(self) -> dict[str, str]:
+        """What the generator reads: nothing, or the data and the tokenizer its parameters name."""
+        derived = isinstance(GENERATORS[self.generate], Derived)
+        return dict(self.parameters().inputs()) if derived else {}
+
     def parameters(self) -> Any:
         """The generator's checked parameters."""
         return GENERATORS[self.generate].parameters.model_validate(self.model_extra or {})
 
 
 def run(context: StageContext[Config]) -> Outcome:
-    """Generate, and write each split as JSON lines."""
-    generator = GENERATORS[context.config.generate]
-    splits = generator.make(context.seed, context.config.parameters())
+    """Generate, and write each split as JSON lines; a derived generator's figures are kept."""
+    splits, figures = _generate(context)
     counts = {name: _write(context.output / f"{name}.jsonl", rows) for name, rows in splits.items()}
     total = sum(counts.values())
     context.report(Progress(total, total, phase="rows"))
-    return Outcome({f"rows.{name}": float(count) for name, count in counts.items()})
+    return Outcome({f"rows.{name}": float(count) for name, count in counts.items()} | dict(figures))
+
+
+def _generate(context: StageContext[Config]) -> tuple[Splits, Mapping[str, float]]:
+    generator, asked = GENERATORS[context.config.generate], context.config.parameters()
+    if isinstance(generator, Derived):
+        folders = {role: artifact.path for role, artifact in context.inputs.items()}
+        return generator.make(context.seed, asked, folders)
+    return generator.make(context.seed, asked), {}
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:

@@ -7,7 +7,7 @@ from pydantic import Field
 from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
-VERSION = 1
+VERSION = 2
 
 
 class Config(StageConfig):

@@ -1,18 +1,40 @@
-"""The registry of verifiers: a name on the wire leads to one module with `verify` and `CANARIES`.
+"""The registry of verifiers: a name on the wire leads to one module that says all about itself.
 
-Nothing is imported until a worker needs it, so a service pays only for what it serves.
+A module has `RUNS`, `GOLD`, `PARAMETERS`, `DISTRIBUTIONS`, `CANARIES`, and `verify(item)`, or if it
+is remote `connected()`, an async context that gives an async `verify(item)`, and if it needs longer
+than the service's deadline, `DEADLINE` in seconds. Verdicts depend on all of an item but its id.
+Nothing is imported
+until a process needs it, so a service pays only for what it serves.
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
+from typing import Any, Literal
 
 from rewards.schema import Item, Score, Verdict, Wire
+from rewards.verifiers.digest import version_digest
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
-    {"answer": "rewards.verifiers.answer", "math": "rewards.verifiers.math"}
+    {
+        name: f"rewards.verifiers.{name}"
+        for name in ("answer", "math", "constraints", "code", "judge")
+    }
 )
+SELF_CONTAINED = ("answer", "math", "constraints")
+"""Those that need no other service."""
+
+Runs = Literal["inline", "worker", "remote"]
+"""Where: inside the service for microseconds, in a worker process, or behind another service."""
+
+
+class Unavailable(Exception):
+    """A remote verifier cannot be asked; the verdict is `failed` with this `reason`."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
 
 
 class Canary(Wire):
@@ -26,12 +48,18 @@ class Canary(Wire):
         return verdict.status == "scored" and verdict.score == self.score
 
 
-@dataclass(frozen=True)
-class Verifier:
-    """A loaded verifier. `verify` may raise: that is a fault, never a score."""
+class Profile(Wire):
+    """What a verifier says about itself; `gold` and `parameters` are JSON schemas.
 
-    verify: Callable[[Item], Verdict]
-    canaries: Sequence[Canary]
+    Equal digests mean equal verdicts: equal code, data and versions of what the code stands on.
+    """
+
+    name: str
+    runs: Runs
+    digest: str
+    gold: dict[str, Any]
+    parameters: dict[str, Any]
+    canaries: list[Canary]
 
 
 def select(names: Sequence[str]) -> dict[str, str]:
@@ -53,13 +81,25 @@ def select(names: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
-def load(name: str, module: str) -> Verifier:
+def load(name: str, module: str) -> tuple[ModuleType, Profile]:
     """Import a verifier. ImportError, or ValueError if it does not pass its own canaries."""
     found = importlib.import_module(module)
-    verifier = Verifier(found.verify, found.CANARIES)
-    if not verifier.canaries:
+    profile = Profile(
+        name=name,
+        runs=found.RUNS,
+        digest=version_digest(module, found.DISTRIBUTIONS),
+        gold=found.GOLD.json_schema(),
+        parameters=found.PARAMETERS.json_schema(),
+        canaries=list(found.CANARIES),
+    )
+    if not profile.canaries:
         raise ValueError(f"verifier {name} ({module}) has no canary")
-    for canary in verifier.canaries:
-        if not canary.passes(verifier.verify(canary.item)):
-            raise ValueError(f"verifier {name} ({module}) fails its canary {canary.item.id}")
-    return verifier
+    if profile.runs != "remote":
+        _prove(found, profile, module)
+    return found, profile
+
+
+def _prove(found: ModuleType, profile: Profile, module: str) -> None:
+    for canary in profile.canaries:
+        if not canary.passes(found.verify(canary.item)):
+            raise ValueError(f"verifier {profile.name} ({module}) fails canary {canary.item.id}")

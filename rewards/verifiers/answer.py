@@ -1,18 +1,25 @@
-"""Exact match of the answers given through the answer tool; binary.
+"""Exact match of the answers given through the answer tool; binary, and cheap: it runs inline.
 
 An answer counts only if the tool was called exactly once, outside the deliberation, well-formed:
 one argument, a list of strings (a JSON integer stands for its digits). Rules: normalisers.py.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.turn import Turn, read_turn
 from rewards.verifiers import Canary
 from rewards.verifiers.normalisers import NORMALISERS
+
+LONGEST = 10_000
+"""Most characters of one answer."""
+
+Text = Literal[
+    "default", "strict", "number", "text", "choice", "list", "structured", "squad", "numeric", "mcq"
+]
 
 
 class Tool(BaseModel):
@@ -30,17 +37,43 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    normaliser: Literal["default", "strict", "numeric", "squad", "mcq"] = "default"
+    normaliser: Text = "default"
     tool: Tool = Tool()
 
 
 class Gold(BaseModel):
-    """The right answers. A list on the wire is `any_of`: one answer, equal to one of them."""
+    """The right answers: one answer equal to one of `any_of`, or one for each of `all_of`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     any_of: list[str] = Field(default_factory=list)
     all_of: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if bool(self.any_of) == bool(self.all_of):
+            raise ValueError("give any_of or all_of, not empty")
+        if not all(text.strip() for text in self.any_of + self.all_of):
+            raise ValueError("a gold answer is blank")
+        return self
+
+
+RUNS = "inline"
+GOLD: TypeAdapter[str | list[str] | Gold] = TypeAdapter(str | list[str] | Gold)
+"""A text or a list of texts stands for `any_of`."""
+PARAMETERS: TypeAdapter[Parameters] = TypeAdapter(Parameters)
+_DEFAULTS = Parameters()
+DISTRIBUTIONS: Sequence[str] = ()
+
+FEEDBACK: Mapping[str, str] = {
+    "no_answer": "no answer was given through the answer tool",
+    "several_calls": "the answer tool was called more than once",
+    "malformed_call": "the call of the answer tool is not well-formed",
+    "too_long": "an answer is too long",
+    "several_answers": "several answers were given where one was asked for",
+    "mismatch": "the answer is not right",
+}
+"""Reason of a score of 0 -> what is told to the candidate."""
 
 
 def verify(item: Item) -> Verdict:
@@ -49,19 +82,22 @@ def verify(item: Item) -> Verdict:
     Abstains for gold or parameters it does not understand.
     """
     try:
-        parameters = Parameters.model_validate(item.parameters)
-        gold = _gold(item.gold)
-        answers = item.answers
-        if answers is None:
-            answers = tool_answers(read_turn(item.response or ""), parameters.tool)
-        agree = _agree(gold, answers, NORMALISERS[parameters.normaliser])
+        parameters = PARAMETERS.validate_python(item.parameters) if item.parameters else _DEFAULTS
     except ValidationError as fault:
         return abstained(item, "bad_item", str(fault.errors()[0]["msg"]))
+    try:
+        gold = _gold(item.gold)
+        reason = _reason(gold, _given(item, parameters.tool), NORMALISERS[parameters.normaliser])
     except NoAnswer as fault:
-        return scored(item, 0.0, fault.reason)
+        reason = fault.reason
     except ValueError as fault:
-        return abstained(item, "bad_gold", str(fault))
-    return scored(item, 1.0) if agree else scored(item, 0.0, "mismatch")
+        return abstained(item, "bad_gold", _first_line(fault))
+    return scored(item, 1.0) if reason is None else wrong(item, reason)
+
+
+def wrong(item: Item, reason: str) -> Verdict:
+    """The verdict of 0 for `reason`."""
+    return scored(item, 0.0, reason, feedback=FEEDBACK[reason])
 
 
 class NoAnswer(Exception):
@@ -80,9 +116,9 @@ def tool_answers(turn: Turn, tool: Tool) -> list[str]:
     if len(calls) != 1:
         raise NoAnswer("several_calls" if calls else "no_answer")
     arguments = calls[0].arguments
-    if not isinstance(arguments, dict) or set(arguments) != {tool.arg}:
+    if not isinstance(arguments, dict) or len(arguments) != 1:
         raise NoAnswer("malformed_call")
-    answers = arguments[tool.arg]
+    answers = arguments.get(tool.arg)
     if not isinstance(answers, list):
         raise NoAnswer("malformed_call")
     return [_as_text(answer) for answer in answers]
@@ -96,34 +132,60 @@ def _as_text(answer: Any) -> str:
     raise NoAnswer("malformed_call")
 
 
-def _gold(content: Any) -> Gold:
+class Wanted(NamedTuple):
+    """A `Gold` that is known to be one."""
+
+    any_of: Sequence[str]
+    all_of: Sequence[str]
+
+
+def _gold(content: Any) -> Wanted:
     if isinstance(content, str):
         content = [content]
-    gold = Gold.model_validate({"any_of": content} if isinstance(content, list) else content)
-    if bool(gold.any_of) == bool(gold.all_of):
-        raise ValueError("gold is empty" if not gold.any_of else "give any_of or all_of")
-    if not all(text.strip() for text in gold.any_of + gold.all_of):
-        raise ValueError("a gold answer is blank")
-    return gold
+    if isinstance(content, list):
+        if content and all(isinstance(text, str) and text.strip() for text in content):
+            return Wanted(content, ())  # The usual case need not pay for a model.
+        content = {"any_of": content}
+    gold = Gold.model_validate(content)
+    return Wanted(gold.any_of, gold.all_of)
 
 
-def _agree(gold: Gold, answers: Sequence[str], equal: Any) -> bool:
+def _given(item: Item, tool: Tool) -> Sequence[str]:
+    if item.answers is not None:
+        return item.answers
+    return tool_answers(read_turn(item.response or ""), tool)
+
+
+def _reason(gold: Wanted, answers: Sequence[str], equal: Callable[[str, str], bool]) -> str | None:
+    """None if the answers are the gold ones, else why they are not."""
     if not answers:
-        raise NoAnswer("no_answer")
-    if gold.any_of:
-        matches = [equal(text, answer) for text in gold.any_of for answer in answers]
-        return len(answers) == 1 and any(matches)
-    return _covers(gold.all_of, list(answers), equal)
+        return "no_answer"
+    if any(len(answer) > LONGEST for answer in answers):
+        return "too_long"
+    if gold.all_of:
+        return None if _covers(gold.all_of, list(answers), equal) else "mismatch"
+    if len(answers) > 1:
+        return "several_answers"
+    agree = [equal(text, answers[0]) for text in gold.any_of]
+    return None if any(agree) else "mismatch"
 
 
-def _covers(gold: Sequence[str], answers: list[str], equal: Any) -> bool:
+def _covers(gold: Sequence[str], answers: list[str], equal: Callable[[str, str], bool]) -> bool:
     """Whether `answers` is `gold` in some order; agreement is transitive, so greed finds it."""
+    if len(gold) != len(answers):
+        return False
     for text in gold:
         found = next((i for i, answer in enumerate(answers) if equal(text, answer)), None)
         if found is None:
             return False
         del answers[found]
-    return not answers
+    return True
+
+
+def _first_line(fault: ValueError) -> str:
+    if isinstance(fault, ValidationError):
+        return str(fault.errors()[0]["msg"])
+    return str(fault)
 
 
 CANARIES = [

@@ -2,28 +2,39 @@
 
 * strict: equal code points.
 * default: if the gold is a plain decimal number, equal value, exactly; else equal after `fold`.
-* numeric: both are numbers (thousands may be grouped by commas, exponents given); equal value.
+* number (also `numeric`): both are numbers (thousands may be grouped by commas, exponents given);
+  equal value.
+* text: equal after `fold`, numbers too (`42` is not `42.0`).
+* choice (also `mcq`): the one option letter of the answer, alone or followed by the option's text.
+* list: items between commas or semicolons, or of a JSON array, in order; each as `default`.
+* structured: JSON (RFC 8259) of equal structure: keys in any order, numbers by value, a boolean is
+  no number, texts by code points.
 * squad: as SQuAD (lower case, no punctuation, no articles), but numbers by value, and as `default`
   where nothing of the gold would be left.
-* mcq: the one option letter of the answer, alone or followed by the option's text.
 
 `fold`: Unicode NFKC, U+2212 as hyphen, zero-width characters dropped, white space folded, one
 trailing full stop dropped, case folded (so choices and text compare without case).
 """
 
+import json
 import re
 import string
 import unicodedata
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
+from typing import Any
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad")) | {0x2212: "-"}
-_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _GROUPED = re.compile(r"([+-]?[0-9]{1,3}(?:,[0-9]{3})+)(\.[0-9]*)?")
-_EXPONENT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[eE]([+-]?[0-9]{1,4})")
-_OPTION = re.compile(r"\(?([a-z])\)?(?:\s*[.:)]\s*(.*)|\s+-\s+(.*))?", re.DOTALL)
-_ANOTHER = re.compile(r"(?:or|and|/|,|&)\s*\(?[a-z]\)?\b")
+_EXPONENT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[eE]([+-]?[0-9]{1,4})")
+_OPTION = re.compile(
+    r"(?:\((?P<inside>[a-z])\)(?=[\s.:]|$)|(?P<bare>[a-z])(?=\s*[.:)]|\s+-\s|$))"
+    r"\s*(?:[.:)]|-\s)?\s*(?P<text>.*)",
+    re.DOTALL,
+)
+_ANOTHER = re.compile(r"(?:or|and)\b|[/,&+]|\(?[a-z]\)|[a-j]$")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -56,16 +67,115 @@ def _strict(gold: str, answer: str) -> bool:
 
 
 def _default(gold: str, answer: str) -> bool:
+    if gold == answer:
+        return True
     wanted, given = fold(gold), fold(answer)
     value = decimal(wanted)
     return wanted == given if value is None else value == decimal(given)
 
 
-def _numeric(gold: str, answer: str) -> bool:
+def _number(gold: str, answer: str) -> bool:
     value = number(clean(gold))
     if value is None:
         raise ValueError(f"gold {gold[:80]!r} is not a number")
     return value == number(clean(answer))
+
+
+def _text(gold: str, answer: str) -> bool:
+    return fold(gold) == fold(answer)
+
+
+def _choice(gold: str, answer: str) -> bool:
+    wanted = _letter(gold)
+    if wanted is None:
+        raise ValueError(f"gold {gold[:80]!r} is not an option letter")
+    return wanted == _letter(answer)
+
+
+def _letter(text: str) -> str | None:
+    option = _OPTION.fullmatch(fold(text))
+    if option is None or _ANOTHER.match(option["text"]):
+        return None
+    return option["inside"] or option["bare"]
+
+
+def _list(gold: str, answer: str) -> bool:
+    wanted, given = _items(gold), _items(answer)
+    if wanted is None:
+        raise ValueError(f"gold {gold[:80]!r} is not a list")
+    if given is None or len(wanted) != len(given):
+        return False
+    return all(map(_default, wanted, given))
+
+
+def _items(text: str) -> list[str] | None:
+    """The items of a list; None for an empty list or item, or JSON with other than plain items."""
+    cleaned = clean(text)
+    if cleaned.startswith("["):
+        try:
+            items = _parsed(cleaned)
+        except ValueError:
+            return None
+        if not isinstance(items, list) or not all(isinstance(i, str | Decimal) for i in items):
+            return None
+        found = [str(item).strip() for item in items]
+    else:
+        found = [item.strip() for item in re.split("[,;]", cleaned)]
+    return found if found and all(found) else None
+
+
+def _structured(gold: str, answer: str) -> bool:
+    try:
+        wanted = _parsed(gold)
+    except ValueError:
+        raise ValueError(f"gold {gold[:80]!r} is not JSON") from None
+    try:
+        return _same(wanted, _parsed(answer))
+    except ValueError:
+        return False
+
+
+def _parsed(text: str) -> Any:
+    """JSON with exact numbers; ValueError for what RFC 8259 does not know, or a key given twice."""
+    try:
+        return json.loads(
+            text,
+            parse_int=_exact,
+            parse_float=_exact,
+            parse_constant=_refused,
+            object_pairs_hook=_unique,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _exact(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError("a number is out of all bounds") from None
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key comes twice")
+    return content
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equality of JSON whose numbers are Decimal; unlike Python's, a boolean is no number."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _squad(gold: str, answer: str) -> bool:
@@ -85,27 +195,18 @@ def _squadded(text: str) -> str:
     return " ".join(_ARTICLE.sub(" ", clean(text).lower().translate(_NO_PUNCTUATION)).split())
 
 
-def _mcq(gold: str, answer: str) -> bool:
-    wanted = _letter(gold)
-    if wanted is None:
-        raise ValueError(f"gold {gold[:80]!r} is not an option letter")
-    return wanted == _letter(answer)
-
-
-def _letter(text: str) -> str | None:
-    option = _OPTION.fullmatch(fold(text))
-    if option is None or _ANOTHER.match(option.group(2) or option.group(3) or ""):
-        return None
-    return option.group(1)
-
-
 NORMALISERS: Mapping[str, Callable[[str, str], bool]] = MappingProxyType(
     {
-        "strict": _strict,
         "default": _default,
-        "numeric": _numeric,
+        "strict": _strict,
+        "number": _number,
+        "text": _text,
+        "choice": _choice,
+        "list": _list,
+        "structured": _structured,
         "squad": _squad,
-        "mcq": _mcq,
+        "numeric": _number,
+        "mcq": _choice,
     }
 )
 """name -> (gold, answer) -> whether they agree; ValueError for a gold the rule does not fit."""

@@ -24,6 +24,10 @@ class SlotLost(Exception):
         self.reason = reason
 
 
+class NotOffered(Exception):
+    """A tier cannot be had on this machine; the message says why and what to do."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bounds of one program; `wall` counts from its start, never from the queue.
@@ -41,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: `argv` in a fresh writable directory that holds `files` (relative names).
+    """What to run: `argv` in a fresh writable directory that holds `files` (plain names, mode 755).
 
     An `argv` of ("python", FILE, ...) is run by the slot's warm interpreter where the tier has
     one, as `python FILE ...` would run it. `keep` names files to bring back (a compiled binary).

@@ -1,10 +1,12 @@
 """Sampling against the plainest loop: no cache, no padding, one prompt at a time."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import ApertusForCausalLM
 
+from posttrain.evaluation import generation
 from posttrain.evaluation.generation import sample
 from tests.evaluation.tiny_model import model
 
@@ -24,15 +26,35 @@ def likeliest(
 
 
 @settings(deadline=None, max_examples=15)
-@given(PROMPTS, st.integers(1, 4), st.sets(st.integers(0, 39), min_size=1, max_size=20))
+@given(
+    PROMPTS, st.integers(1, 4), st.integers(1, 40),
+    st.sets(st.integers(0, 39), min_size=1, max_size=20),
+)  # fmt: skip
 def test_batches_say_what_each_prompt_alone_would(
-    prompts: list[list[int]], batch_size: int, stops: set[int]
+    prompts: list[list[int]], batch_size: int, batch_tokens: int, stops: set[int]
 ) -> None:
     found = sample(
         MODEL, prompts, max_new_tokens=6, temperature=0, stop_ids=sorted(stops), seed=0,
-        batch_size=batch_size,
+        batch_size=batch_size, batch_tokens=batch_tokens,
     )  # fmt: skip
     assert found == [likeliest(MODEL, prompt, 6, stops) for prompt in prompts]
+
+
+def test_a_batch_holds_at_most_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[list[int]] = []
+
+    def respond(model: object, prompts: list[list[int]], *rest: object) -> list[list[int]]:
+        sizes.append([len(prompt) for prompt in prompts])
+        return [[7] for _ in prompts]
+
+    monkeypatch.setattr(generation, "_respond", respond)
+    prompts = [[5] * length for length in (90, 10, 20, 10, 30, 30)]
+    found = sample(
+        MODEL, prompts, max_new_tokens=1, temperature=0, stop_ids=[7], seed=0, batch_size=3,
+        batch_tokens=60,
+    )  # fmt: skip
+    assert sizes == [[10, 10, 20], [30, 30], [90]]
+    assert found == [[7]] * 6
 
 
 @settings(deadline=None, max_examples=15)

@@ -9,10 +9,21 @@ import pytest
 import torch
 
 from posttrain.data import tiny
+from posttrain.data.checks.wilson import interval
 from posttrain.data.documents import render_document
+from posttrain.data.longcontext.probes import Probes, probes
 from posttrain.data.turn import AssistantTurn, ToolCall
-from posttrain.evaluation.measuring import Attempt, evaluate, figures, judged, read_rows, respond
-from posttrain.evaluation.suites import Answers, Continuation, Needles
+from posttrain.evaluation.measuring import (
+    GROUPS,
+    Attempt,
+    bounds,
+    evaluate,
+    figures,
+    judged,
+    read_rows,
+    respond,
+)
+from posttrain.evaluation.suites import Answers, Continuation, LongContext, Needles
 from tests.evaluation.tiny_model import chat_format, model
 
 CHAT = chat_format()
@@ -64,10 +75,10 @@ def test_what_was_not_judged_stops_the_measurement(status: str) -> None:
 
 
 def test_figures_count_attempts_and_prompts() -> None:
-    first, second = ({"task": "sum"}, {"task": "max"})
+    first, second = ({"task": task, "tools": [tiny.ANSWER_TOOL]} for task in ("sum", "max"))
     attempts = [answered(first, "1", thoughts="hm"), answered(first, "1"), silent(second)]
     attempts.append(answered(second, "1"))
-    assert figures(attempts, [1.0, 0.0, 0.0, 0.0], "task") == {
+    assert figures(attempts, [1.0, 0.0, 0.0, 0.0], GROUPS["answers"]) == {
         "accuracy": 0.25,
         "standard_error": 0.25,  # prompt means .5 and 0: deviation .3536 over the root of 2
         "n": 4.0,
@@ -96,6 +107,46 @@ def test_needles_are_told_apart_by_length() -> None:
         "accuracy.64",
         "accuracy.128",
     }
+    assert found["low.64"] <= found["accuracy.64"] <= found["high.64"]
+
+
+def test_probes_are_told_apart_by_length_and_task_with_intervals() -> None:
+    rows = [
+        {"task": task, "length": length, "tools": [tiny.ANSWER_TOOL]}
+        for task in ("needle", "multi_key")
+        for length in (512, 4096)
+    ]
+    attempts = [answered(row, "1") for row in rows for _ in range(10)]
+    scores = [1.0] * 10 + [1.0] * 3 + [0.0] * 7 + [1.0] * 10 + [0.0] * 10
+    found = figures(attempts, scores, GROUPS["long_context"])
+    assert (found["accuracy.512"], found["accuracy.4096"]) == (1.0, 0.15)
+    assert found["accuracy.needle.4096"] == 0.3
+    assert found["accuracy.multi_key"] == 0.5
+    limits = bounds(attempts, scores, GROUPS["long_context"])
+    assert (limits["low.needle.4096"], limits["high.needle.4096"]) == interval(3, 10)
+    assert (limits["low.512"], limits["high.512"]) == interval(20, 20)
+    assert len(limits) == 2 * len([name for name in found if name.startswith("accuracy.")])
+
+
+def test_without_the_tool_the_text_is_the_answer() -> None:
+    row = {"tools": [], "verifier": "answer", "gold": ["12", "7"]}
+    said = [
+        AssistantTurn(content=" 12, 7.", complete=True),
+        AssistantTurn(content="12,70", complete=True),
+        AssistantTurn(content="12, 7", error="the turn does not end"),
+        AssistantTurn(complete=True),
+    ]
+    attempts = [Attempt(row, turn, 5) for turn in said]
+    assert [attempt.answers for attempt in attempts] == [["12", "7"], ["12", "70"], None, None]
+    assert judged(attempts, exact) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_model_is_measured_on_probes() -> None:
+    suite = LongContext(kind="long_context", data="probes.holdout", max_new_tokens=4)
+    asked = Probes(tokenizer="t", rows=1, lengths=(600, 1200), tasks=("needle", "section_order"))
+    found = evaluate(MODEL, CHAT, suite, probes(CHAT, asked, 0), seed=0, judge=exact)
+    assert found["n"] == 4
+    assert {"accuracy.600", "high.1200", "low.section_order.600"} <= found.keys()
 
 
 def test_a_continuation_is_right_if_generating_it_would_reproduce_it() -> None:

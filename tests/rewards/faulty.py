@@ -8,9 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.verifiers import Canary
 
+RUNS = "worker"
+GOLD = PARAMETERS = TypeAdapter(None)
+DISTRIBUTIONS = ()
 FLAG = "FAULTY_CANARY_FLAG"
 """Environment variable with a path; while that exists the canary fails."""
 
@@ -48,6 +53,37 @@ def _hoard(item: Item) -> Verdict:
     return scored(item, float(len(bytearray(2**33)) > 0))
 
 
+_kept: list[bytes] = []
+
+
+def _grow(item: Item) -> Verdict:
+    _kept.append(b"x" * 300 * 2**20)
+    return scored(item, 1.0)
+
+
+def _sleep(item: Item) -> Verdict:
+    time.sleep(3600)
+    return scored(item, 1.0)
+
+
+def _log(item: Item) -> Verdict:
+    with Path(str(item.gold)).open("a") as log:
+        log.write(f"{item.id}\n")
+    return _nap(item)
+
+
+def _log_and_crash(item: Item) -> Verdict:
+    _log(item)
+    return _crash(item)
+
+
+def _log_and_wait(item: Item) -> Verdict:
+    _log(item)
+    while not Path(str(item.gold)).with_name("enough").exists():
+        time.sleep(0.01)
+    return scored(item, 1.0)
+
+
 def _nap(item: Item) -> Verdict:
     time.sleep(0.3)
     return scored(item, 1.0)
@@ -75,6 +111,11 @@ _DEEDS: dict[str, Callable[[Item], Any]] = {
     "crash": _crash,
     "hoard": _hoard,
     "nap": _nap,
+    "log": _log,
+    "log-and-crash": _log_and_crash,
+    "log-and-wait": _log_and_wait,
+    "grow": _grow,
+    "sleep": _sleep,
     "canary": _canary,
     "nonsense": _nonsense,
     "impersonate": _impersonate,

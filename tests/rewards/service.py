@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,11 @@ def descendants(pid: int) -> set[int]:
     return found - {pid}
 
 
+def children(pid: int) -> set[int]:
+    """Ids of the living processes that `pid` started."""
+    return {child for child, parent in _parents() if parent == pid}
+
+
 def alive(pids: set[int]) -> set[int]:
     """Those of `pids` that run; a zombie does not."""
     return pids & {pid for pid, _ in _parents()}
@@ -52,27 +58,44 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
 class Service:
     """A running service."""
 
     process: subprocess.Popen
     port: int
+    token: str | None = None
 
     @property
     def url(self) -> str:
         """Where it answers."""
         return f"http://127.0.0.1:{self.port}"
 
+    def exchange(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
+        """One request and its reply; an underscore of a header's name stands for a dash."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        named = {} if self.token is None else {"authorization": f"Bearer {self.token}"}
+        named |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, named)
+        reply = connection.getresponse()
+        content = reply.read()
+        connection.close()
+        return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, content)
+
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and content (JSON, or text) of a reply; `body` is JSON, or bytes as they are."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        connection.request(method, path, raw)
-        reply = connection.getresponse()
-        text = reply.read().decode()
-        connection.close()
-        is_json = (reply.getheader("Content-Type") or "").startswith("application/json")
-        return reply.status, json.loads(text) if is_json else text
+        reply = self.exchange(method, path, raw)
+        is_json = reply.headers["content-type"].startswith("application/json")
+        return reply.status, json.loads(reply.body) if is_json else reply.body.decode()
 
     def score(self, *items: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The verdicts on `items`."""
@@ -84,6 +107,13 @@ class Service:
     def faulty(self, *deeds: str) -> list[dict[str, Any]]:
         """The verdicts of the faulty verifier on `deeds`."""
         return self.score(*(faulty_item(deed) for deed in deeds))
+
+    def counted(self, name: str, **labels: str) -> float:
+        """The sum of a metric over all its series with these `labels`."""
+        _, text = self.ask("GET", "/metrics")
+        rows = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE)
+        wanted = {f'{label}="{value}"' for label, value in labels.items()}
+        return sum(float(value) for found, value in rows if wanted <= set(found.split(",")))
 
     def is_ready(self) -> bool:
         """Whether /readyz says so; not while nothing answers."""
@@ -99,13 +129,15 @@ def faulty_item(deed: str) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Service]:
+def serving(
+    folder: Path, *options: str, env: Mapping[str, str] | None = None, token: str | None = None
+) -> Iterator[Service]:
     """A ready service, ended with all its processes."""
     process = start(folder, *options, env=env)
     try:
         port = folder / "port"
         assert eventually(lambda: port.exists() or process.poll() is not None)
-        service = Service(process, int(port.read_text()))
+        service = Service(process, int(port.read_text()), token)
         assert eventually(lambda: service.is_ready() or process.poll() is not None)
         yield service
     finally:

@@ -1,6 +1,7 @@
 """The clients against real services, full, dead, broken and slow ones."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -87,6 +88,8 @@ def test_nobody_there_is_failed_and_no_score() -> None:
         (500, b"oops", "protocol"),
         (404, b"", "protocol"),
         (503, b"", "overload"),
+        (429, b"", "overload"),
+        (302, b"", "protocol"),
         (200, b"1.0", "protocol"),
         (200, b'{"verdicts": []}', "protocol"),
         (200, b'{"verdicts": [{"id": "a", "verifier": "answer", "score": 1.0}]}', "protocol"),
@@ -108,29 +111,49 @@ def test_a_reply_that_is_none_is_failed(status: int, body: bytes, reason: str) -
     assert (verdict.status, verdict.score, verdict.reason) == ("failed", None, reason)
 
 
-def test_a_refused_request_is_the_callers_error() -> None:
+def test_a_refused_item_is_the_callers_error() -> None:
     with (
         replying(422, b'{"detail": "no"}') as url,
-        pytest.raises(ValueError, match=r"refuses the items: .*no"),
+        pytest.raises(ValueError, match=r"refuses the item: .*no"),
     ):
-        asyncio.run(scores(url, [answer("a", "42")]))
+        asyncio.run(scores(url, [answer("a", "42"), answer("b", "42")]))
 
 
 def test_a_full_queue_refuses_then_lets_in(tmp_path: Path) -> None:
-    """Seven items may wait: of two requests of six, one is let in at once and one later."""
-    with serving(tmp_path, "--verifiers", FAULTY, "--queue", "7") as service:
+    """Of five requests of three items most find the queue full, and come again."""
+    with serving(tmp_path, "--verifiers", FAULTY, "--queue", "1", "--workers", "1") as service:
+        naps = [faulty("nap").model_copy(update={"id": str(n), "gold": n}) for n in range(15)]
 
-        async def crowd(patience: float) -> list[Verdict]:
-            crowds = (scores(service.url, [faulty("nap")] * 6, patience) for _ in range(2))
-            return [verdict for part in await asyncio.gather(*crowds) for verdict in part]
+        async def crowd() -> list[Verdict]:
+            lots = (naps[at : at + 3] for at in range(0, 15, 3))
+            parts = await asyncio.gather(*(scores(service.url, lot, 60.0) for lot in lots))
+            return [verdict for part in parts for verdict in part]
 
-        hasty = asyncio.run(crowd(patience=0.0))
-        assert [v.status for v in hasty].count("scored") == 6
-        refused = [(v.status, v.score, v.reason) for v in hasty if v.status != "scored"]
-        assert refused == [("failed", None, "overload")] * 6
-        patient = asyncio.run(crowd(patience=30.0))
-        assert [(v.status, v.score) for v in patient] == [("scored", 1.0)] * 12
-        assert "rewards_items_refused_total 0.0" not in service.ask("GET", "/metrics")[1]
+        assert [(v.status, v.score) for v in asyncio.run(crowd())] == [("scored", 1.0)] * 15
+        _, text = service.ask("GET", "/metrics")
+        refused = re.search(r"^rewards_items_refused_total (.*)$", text, re.MULTILINE)
+        assert refused is not None
+        assert float(refused[1]) >= 3
+
+
+def test_of_two_services_one_killed_under_load_the_other_finishes(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    options = ("--verifiers", "answer", "--workers", "1")
+    with serving(folders[0], *options) as one, serving(folders[1], *options) as two:
+
+        async def load() -> list[Verdict]:
+            async with RewardClient([one.url, two.url], batch=2, connections=8) as client:
+                items = [answer(str(n), "42") for n in range(900)]
+                alone = [asyncio.create_task(client.score([item])) for item in items]
+                await asyncio.wait(alone[:100])
+                one.process.kill()
+                return [verdict for (verdict,) in await asyncio.gather(*alone)]
+
+        verdicts = asyncio.run(load())
+        assert [(v.id, v.score) for v in verdicts] == [(str(n), 1.0) for n in range(900)]
+        assert one.process.wait(10) != 0
 
 
 def test_a_service_that_comes_back_is_waited_for(tmp_path: Path) -> None:

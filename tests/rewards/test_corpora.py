@@ -1,54 +1,74 @@
-"""Labelled cases through a running service; `cases/` holds them (see their `source` fields)."""
+"""Labelled cases through one live service, a test each; `cases/` holds them and their sources.
 
-import json
+They agree, the policy cases too; no exception is made for any.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from tests.rewards.service import Service
+import pytest
 
-CASES = Path(__file__).parent / "cases"
-ANSWER_SETTINGS = ("normaliser", "tool")
-MATH_AGREEMENT = 138 / 139
-"""Of the clear cases; the one missed is sqrt(1/n) = 1/sqrt(n), equal only where n > 0."""
+from rewards.audit.cases import judge
+from rewards.audit.corpus import Case, read
+from rewards.audit.hosting import rewards_service
+from rewards.audit.tally import Outcome
 
-
-def disagreeing(service: Service, kind: str, certainty: str) -> tuple[list[str], int]:
-    """Ids of the cases judged otherwise than their label says, and how many there are in all."""
-    rows = [json.loads(line) for line in (CASES / f"{kind}.jsonl").read_text().splitlines()]
-    rows = [row for row in rows if row["certainty"] == certainty]
-    verdicts = service.score(*map(as_item, rows))
-    assert all(v["status"] != "failed" and v["reason"] != "unverifiable" for v in verdicts)
-    pairs = zip(rows, verdicts, strict=True)
-    return [row["id"] for row, verdict in pairs if not agrees(row, verdict)], len(rows)
+CASES = list(read(Path(__file__).parent / "cases"))
 
 
-def as_item(row: dict[str, Any]) -> dict[str, Any]:
-    settings = {key: row[key] for key in ANSWER_SETTINGS if key in row}
-    item = {"id": row["id"], "verifier": row["kind"], "parameters": settings}
-    return {**item, "response": row["response"], "gold": row["gold"]}
+def cases(*verifiers: str) -> list[Case]:
+    return [case for case in CASES if case.item.verifier in verifiers]
 
 
-def agrees(row: dict[str, Any], verdict: dict[str, Any]) -> bool:
-    """A label of 0 says that nothing is earned, which an abstention fulfils."""
-    return bool((verdict["score"] or 0) == row["expected"])
+def parameters(*verifiers: str) -> list[object]:
+    return [pytest.param(case, id=case.item.id) for case in cases(*verifiers)]
 
 
-def test_answer_cases_all_agree(service: Service) -> None:
-    assert disagreeing(service, "answer", "clear") == ([], 45)
-    assert disagreeing(service, "answer", "policy") == ([], 14)
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    """A service with every verifier that needs no other service."""
+    with rewards_service(["answer", "constraints", "math"]) as running:
+        yield running
 
 
-def test_math_cases_agree_as_far_as_they_ever_did(service: Service) -> None:
-    missed, count = disagreeing(service, "math", "clear")
-    assert 1 - len(missed) / count >= MATH_AGREEMENT, missed
-    missed, _ = disagreeing(service, "math", "policy")
-    assert missed == ["math-166"]  # A set as gold, an inequality as answer: not equal, as upstream.
+@pytest.fixture(scope="session")
+def outcomes(url: str) -> Mapping[str, Outcome]:
+    """What that service says about each case."""
+    return by_name(url, cases("answer", "constraints", "math"))
 
 
-def test_verdicts_do_not_depend_on_company(service: Service) -> None:
+@pytest.fixture(scope="session")
+def code_outcomes() -> Mapping[str, Outcome]:
+    """What a service with a sandbox says about each code case."""
+    with rewards_service(["code"]) as running:
+        return by_name(running, cases("code"))
+
+
+def by_name(url: str, chosen: list[Case]) -> Mapping[str, Outcome]:
+    return {outcome.case.item.id: outcome for outcome in asyncio.run(judge(url, chosen))}
+
+
+@pytest.mark.parametrize("case", parameters("answer", "constraints", "math"))
+def test_the_verdict_agrees_with_the_label(case: Case, outcomes: Mapping[str, Outcome]) -> None:
+    assert_agrees(outcomes[case.item.id])
+
+
+@pytest.mark.parametrize("case", parameters("code"))
+def test_code_cases_agree(case: Case, code_outcomes: Mapping[str, Outcome]) -> None:
+    assert_agrees(code_outcomes[case.item.id])
+
+
+def assert_agrees(outcome: Outcome) -> None:
+    assert outcome.finding == "agreed", f"{outcome.case.note}: {outcome.verdict}"
+    assert outcome.verdict.reason != "unverifiable", outcome.verdict
+
+
+def test_verdicts_do_not_depend_on_company(url: str, outcomes: Mapping[str, Outcome]) -> None:
     """Alone, each case gets the verdict it gets in a batch."""
-    rows = [json.loads(line) for line in (CASES / "math.jsonl").read_text().splitlines()][::6]
-    items = [as_item(row) for row in rows]
-    together = service.score(*items)
-    alone = [service.score(item)[0] for item in items]
-    assert [(v["id"], v["score"]) for v in together] == [(v["id"], v["score"]) for v in alone]
+    chosen = cases("answer", "constraints", "math")[::12]
+    alone = [outcome for case in chosen for outcome in asyncio.run(judge(url, [case]))]
+    together = [outcomes[case.item.id] for case in chosen]
+    assert [(o.verdict.id, o.verdict.score) for o in alone] == [
+        (o.verdict.id, o.verdict.score) for o in together
+    ]

@@ -1,9 +1,11 @@
 """Faults are injected into real workers: a fault of ours is never a score, and none lasts."""
 
+import json
 import os
-import re
 import signal
 import threading
+import time
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,7 @@ DEEDS = ["spin", "backtrack", "exit", "crash", "hoard", "nonsense", "no-such-dee
 
 
 def lost_workers(frail: Service) -> float:
-    _, text = frail.ask("GET", "/metrics")
-    found = re.findall(r"^rewards_workers_lost_total\{.*\} (.*)$", text, re.MULTILINE)
-    return sum(map(float, found))
+    return frail.counted("rewards_worker_restarts_total")
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -83,8 +83,93 @@ def test_a_verdict_is_that_of_its_item(frail: Service) -> None:
     assert verdict["score"] == 0.5
 
 
+def test_only_the_item_under_check_is_blamed(frail: Service, tmp_path: Path) -> None:
+    """Items sent ahead to a worker that is lost are checked by another, for the first time."""
+    frail.faulty("pass")  # A short check, so that many are sent ahead.
+    deeds = [f"pass {tmp_path / str(n)}" for n in range(20)]
+    verdicts = frail.faulty(*deeds[:10], "crash", *deeds[10:])
+    assert [(v["score"], v["attempt"]) for v in verdicts if v["id"] != "crash"] == [(1.0, 1)] * 20
+    assert [v["reason"] for v in verdicts if v["id"] == "crash"] == ["unverifiable"]
+
+
+def test_items_behind_a_stuck_one_go_to_an_idle_worker(frail: Service) -> None:
+    started = time.monotonic()
+    verdicts: list[dict[str, Any]] = []
+    asking = threading.Thread(target=lambda: verdicts.extend(frail.faulty("sleep", "nap", "nap")))
+    asking.start()
+    time.sleep(0.1)
+    passed = frail.score(*(dict(faulty_item("pass"), id=str(n), gold=n) for n in range(9)))
+    assert [v["score"] for v in passed] == [1.0] * 9
+    assert time.monotonic() - started < 3.0, "the deadline of a sleeping check is three seconds"
+    asking.join(30)
+    assert [v["score"] for v in verdicts] == [0.0, 1.0, 1.0]
+
+
+def test_a_check_that_sleeps_is_late_too(frail: Service) -> None:
+    (verdict,) = frail.faulty("sleep")
+    assert (verdict["score"], verdict["reason"]) == (0.0, "unverifiable")
+    assert "deadline" in verdict["detail"]
+
+
+def test_a_worker_that_has_grown_is_replaced_in_time(frail: Service) -> None:
+    before = frail.counted("rewards_worker_restarts_total", cause="recycled")
+    assert frail.faulty("grow")[0]["attempt"] == 1
+    assert eventually(
+        lambda: frail.counted("rewards_worker_restarts_total", cause="recycled") == before + 1
+    )
+    assert frail.faulty("pass")[0]["score"] == 1.0
+
+
+def test_equal_items_under_check_are_checked_once(frail: Service, tmp_path: Path) -> None:
+    """Whatever their ids; one is enough for all, and each gets it under its own id."""
+    path = tmp_path / "log"
+    item = {"verifier": "faulty", "response": "log", "gold": str(path)}
+    verdicts = frail.score(*({"id": str(n), **item} for n in range(8)))
+    verdicts += frail.score({"id": "later", **item})
+    assert [v["id"] for v in verdicts] == [*map(str, range(8)), "later"]
+    assert {v["score"] for v in verdicts} == {1.0}
+    assert len(path.read_text().splitlines()) == 1
+    assert frail.counted("rewards_cache_hits_total", verifier="faulty") >= 1
+
+
+def test_a_verdict_that_blames_is_not_remembered(frail: Service, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    item = {"id": "a", "verifier": "faulty", "response": "log-and-crash", "gold": str(path)}
+    for _ in range(2):
+        assert frail.score(item)[0]["reason"] == "unverifiable"
+    assert len(path.read_text().splitlines()) == 4
+
+
+def test_who_leaves_takes_back_what_has_not_begun(frail: Service, tmp_path: Path) -> None:
+    marks = [tmp_path / str(n) for n in range(20)]
+    body = json.dumps({"items": [faulty_item(f"nap {mark}") for mark in marks]}).encode()
+    connection = HTTPConnection("127.0.0.1", frail.port, timeout=10)
+    connection.request("POST", "/v1/score", body)
+    assert eventually(lambda: any(mark.exists() for mark in marks))
+    connection.close()
+    assert eventually(lambda: frail.counted("rewards_items_in_flight") == 0)
+    assert sum(mark.exists() for mark in marks) <= 8
+
+
 def test_faults_of_one_verifier_leave_the_others_right(frail: Service) -> None:
     answer: dict[str, Any] = {"verifier": "answer", "answers": ["4"], "gold": ["4"]}
     items = [{"id": str(n), **answer} for n in range(20)]
     verdicts = frail.score(faulty_item("crash"), *items, faulty_item("exit"))
     assert [v["score"] for v in verdicts] == [0.0, *[1.0] * 20, 0.0]
+
+
+def test_workers_that_die_under_shared_checks_cost_nothing(frail: Service) -> None:
+    """Many inline checks are shared with workers; whatever happens to these, all are done."""
+    answer: dict[str, Any] = {"verifier": "answer", "gold": ["4"]}
+    rows = [{"id": str(n), **answer, "answers": ["4" if n % 2 else "5"]} for n in range(1000)]
+    found: list[Any] = []
+
+    def ask() -> None:
+        for _ in range(10):
+            found.append([v["score"] for v in frail.score(*rows)])
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        frail.faulty("exit")
+    assert found == [[float(n % 2) for n in range(1000)]] * 10

@@ -46,13 +46,43 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=3).map(lambd
         ("mcq", "B", "A or B", False),
         ("mcq", "B", "B. or C", False),
         ("mcq", "B", "Because", False),
+        ("mcq", "B", "(B) or 17", False),
+        ("mcq", "B", "(B)+1", False),
+        ("mcq", "B", "(B", False),
+        ("mcq", "B", "(B) (C)", False),
+        ("mcq", "B", "B. C", False),
+        ("choice", "B", "B: three", True),
+        ("number", "1000", "1,000", True),
+        ("number", "1000", "1e9999999", False),
+        ("text", "42", "42.0", False),
+        ("text", "Zürich", "zu\u0308rich.", True),
+        ("list", "red, blue", '["Red", "blue"]', True),
+        ("list", "red, blue", "red; blue", True),
+        ("list", "red, blue", "blue, red", False),
+        ("list", "1, 2", "[1, 2.0]", True),
+        ("list", "1, 2", "1, 2, 3", False),
+        ("list", "1, 2", "1,, 2", False),
+        ("list", "1, 2", "[1, [2]]", False),
+        ("list", "1, 2", "[1, 2", False),
+        ("structured", '{"a": 1, "b": [true]}', '{"b": [true], "a": 1.0}', True),
+        ("structured", '{"a": 1}', '{"a": true}', False),
+        ("structured", '{"a": 1}', '{"a": "1"}', False),
+        ("structured", '{"a": 1}', '{"a": 1, "a": 1}', False),
+        ("structured", '{"a": 1}', '{"a": 1, "b": null}', False),
+        ("structured", "[1, 2]", "[2, 1]", False),
+        ("structured", "1", "1e99999999999999999999", False),
+        ("structured", "1", "NaN", False),
+        ("structured", "[]", "[" * 9999, False),
     ],
 )
 def test_rules(name: str, gold: str, answer: str, agree: bool) -> None:
     assert NORMALISERS[name](gold, answer) is agree
 
 
-@pytest.mark.parametrize(("name", "gold"), [("numeric", "many"), ("mcq", "None of them")])
+@pytest.mark.parametrize(
+    ("name", "gold"),
+    [("numeric", "many"), ("mcq", "None of them"), ("list", "[1, {}]"), ("structured", "{a: 1}")],
+)
 def test_a_gold_the_rule_does_not_fit_is_no_score(name: str, gold: str) -> None:
     item = Item(
         id="i", verifier="answer", answers=[gold], gold=gold, parameters={"normaliser": name}

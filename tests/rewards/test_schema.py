@@ -1,5 +1,7 @@
 """A status is never a score, on the wire and in Python."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_the_three_verdicts() -> None:
 @given(st.lists(st.builds(
     Item, id=st.text(max_size=5), verifier=st.text(max_size=5), response=st.text(max_size=9),
     answers=st.none() | st.lists(st.text(max_size=5), max_size=3), gold=TEXTS,
-), min_size=1, max_size=4))  # fmt: skip
+), min_size=1, max_size=4, unique_by=lambda item: item.id))  # fmt: skip
 def test_items_come_back_from_the_wire(items: list[Item]) -> None:
     assert list(parse_request(Request(items=items).model_dump_json().encode())) == items
     assert list(parse_request(items[0].model_dump_json().encode())) == items[:1]
@@ -43,8 +45,8 @@ def test_items_come_back_from_the_wire(items: list[Item]) -> None:
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_built_in_verifiers_load_and_know_their_canaries(name: str) -> None:
-    verifier = load(name, BUILT_IN[name])
-    assert {canary.score for canary in verifier.canaries} == {0.0, 1.0}
+    _, profile = load(name, BUILT_IN[name])
+    assert {canary.score for canary in profile.canaries} == {0.0, 1.0}
 
 
 def test_verifiers_are_chosen_by_name_or_module() -> None:
@@ -52,3 +54,24 @@ def test_verifiers_are_chosen_by_name_or_module() -> None:
     for names in ([""], ["maths"], ["math", "math=a.b"], []):
         with pytest.raises(ValueError, match=r"verifier"):
             select(names)
+
+
+@given(st.floats(0, 1), TEXTS, TEXTS, st.none() | st.dictionaries(st.text(), st.floats(0, 1)))
+def test_a_verdict_is_whole_however_it_was_made(
+    score: float, reason: str | None, feedback: str | None, parts: dict[str, float] | None
+) -> None:
+    verdict = scored(ITEM, score, reason, parts=parts, feedback=feedback)
+    validated = Verdict(
+        id="i", verifier="v", status="scored", score=score, reason=reason, parts=parts,
+        feedback=feedback,
+    )  # fmt: skip
+    assert verdict == validated
+    assert verdict.model_dump_json() == validated.model_dump_json()
+    assert verdict.model_copy(update={"attempt": 2}) == validated.model_copy(update={"attempt": 2})
+    assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), float("inf"), True, "1"])
+def test_a_score_is_a_number_in_the_unit_interval(score: Any) -> None:
+    with pytest.raises(ValidationError):
+        scored(ITEM, score)

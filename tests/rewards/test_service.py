@@ -22,12 +22,12 @@ def test_one_item_or_many(service: Service) -> None:
 
 def test_items_go_to_their_own_verifier(service: Service) -> None:
     half = {"id": "h", "answers": ["1/2"], "gold": ["0.5"]}
-    verdicts = service.score({**half, "verifier": "answer"}, {**half, "verifier": "math"})
+    verdicts = [service.score({**half, "verifier": name})[0] for name in ("answer", "math")]
     assert [(v["verifier"], v["score"]) for v in verdicts] == [("answer", 0.0), ("math", 1.0)]
 
 
 def test_an_unknown_verifier_abstains(service: Service) -> None:
-    verdicts = service.score({**RIGHT, "verifier": "oracle"}, RIGHT)
+    verdicts = service.score({**RIGHT, "id": "o", "verifier": "oracle"}, RIGHT)
     assert [(v["status"], v["score"]) for v in verdicts] == [("abstained", None), ("scored", 1.0)]
     assert verdicts[0]["reason"] == "unknown_verifier"
     assert "answer, math" in verdicts[0]["detail"]
@@ -75,14 +75,14 @@ def test_a_malformed_body_is_refused(service: Service, body: Any, says: str) -> 
 def test_the_answer_tool_is_read_from_raw_text_too(service: Service) -> None:
     block = '<|tools_prefix|>[{"display_answers": {"answers": ["42"]}}]<|tools_suffix|>'
     raw = {"id": "raw", "gold": "42", "response": f"<|inner_prefix|>7<|inner_suffix|>{block}"}
-    verdicts = service.score({**raw, "verifier": "answer"}, {**raw, "verifier": "math"})
+    verdicts = [service.score({**raw, "verifier": name})[0] for name in ("answer", "math")]
     assert [v["score"] for v in verdicts] == [1.0, 1.0]
 
 
 def test_of_several_answers_the_worst_counts_in_math(service: Service) -> None:
-    item = {"id": "m", "verifier": "math", "gold": "1/2"}
+    item = {"verifier": "math", "gold": "1/2"}
     answers: list[list[str]] = [["0.5", r"\frac{2}{4}"], ["0.5", "0.4"], []]
-    verdicts = service.score(*({**item, "answers": given} for given in answers))
+    verdicts = service.score(*({"id": str(given), **item, "answers": given} for given in answers))
     assert [v["score"] for v in verdicts] == [1.0, 0.0, 0.0]
     assert verdicts[2]["reason"] == "no_answer"
 
@@ -91,18 +91,19 @@ def test_probes(service: Service) -> None:
     status, health = service.ask("GET", "/healthz")
     assert status == 200
     assert health["verifiers"] == ["answer", "math"]
-    assert service.ask("GET", "/readyz") == (200, {"ready": True})
+    status, content = service.ask("GET", "/readyz")
+    each = {"ready": True, "reason": None}
+    assert (status, content) == (200, {"ready": True, "verifiers": {"answer": each, "math": each}})
 
 
 def test_metrics_count_verdicts(service: Service) -> None:
     def counted() -> float:
-        _, text = service.ask("GET", "/metrics")
-        line = 'rewards_verdicts_total{reason="",status="scored",verifier="answer"} '
-        return sum(float(row[len(line) :]) for row in text.splitlines() if row.startswith(line))
+        return service.counted("rewards_verdicts_total", verifier="answer", status="scored")
 
     before = counted()
     service.score(RIGHT, RIGHT, RIGHT)
     assert counted() == before + 3
+    assert service.counted("rewards_total_seconds_count", verifier="answer") >= before + 3
 
 
 def test_a_large_response_passes(service: Service) -> None:

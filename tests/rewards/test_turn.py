@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.turn import Call, read_turn
+from rewards.turn import Call, _read_step_by_step, read_turn
 
 OPEN, CLOSE = "<|tools_prefix|>", "<|tools_suffix|>"
 THINK, THOUGHT, END = "<|inner_prefix|>", "<|inner_suffix|>", "<|assistant_end|>"
@@ -76,3 +76,12 @@ def test_plain_text_and_its_calls_come_back(text: str, calls: list[tuple[str, in
     turn = read_turn(text + (block(*calls) if calls else ""))
     assert turn.text == text
     assert turn.calls == [Call(*call) for call in calls]
+
+
+@given(st.lists(st.sampled_from([
+    "<|inner_prefix|>", "<|inner_suffix|>", "<|tools_prefix|>", "<|tools_suffix|>",
+    "<|assistant_end|>", "<think>", '[{"a": 1}]', '[{"a": 1, "a": 2}]', "[", "text", "<", "",
+]), max_size=9))  # fmt: skip
+def test_a_usual_turn_is_read_as_any_other(parts: list[str]) -> None:
+    response = "".join(parts)
+    assert read_turn(response) == _read_step_by_step(response)

@@ -16,8 +16,18 @@ from tests.rewards.service import serving
 
 ROW = {
     "ids": [1, 2, 3], "verifier": "answer", "gold": ["09"], "parameters": {}, "source": "sums",
-    "task": "sum", "deliberation": True,
+    "task": "sum", "deliberation": True, "answer_tool": True,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
+    """What the loops tell the runner: source, status and reason."""
+    told: list[tuple[str, str, str | None]] = []
+    monkeypatch.setattr(
+        agent, "_count", lambda source, v: told.append((source, v.status, v.reason))
+    )
+    return told
 
 
 class Server:
@@ -47,12 +57,14 @@ def _response(chat: ChatFormat, *, given: str | None = "09", thinks: bool = True
     return chat.render(asked).ids[len(prompt) :]  # type: ignore[arg-type]
 
 
-async def _run(url: str, chat: ChatFormat, ids: list[int]) -> tuple[Any, Server]:
+async def _run(
+    url: str, chat: ChatFormat, ids: list[int], patience: float = 20.0, **row: Any
+) -> tuple[Any, Server]:
     server = Server(ids)
     loop = AnswerLoop(server, chat.tokenizer, rewards=url, processor=None)
-    async with RewardClient(url, patience=0.3) as client:
+    async with RewardClient(url, patience=patience) as client:
         agent._clients[url] = client
-        return await loop.run({"temperature": 1.0}, item=json.dumps(ROW)), server
+        return await loop.run({"temperature": 1.0}, item=json.dumps(ROW | row)), server
 
 
 @pytest.mark.parametrize(
@@ -65,12 +77,14 @@ async def _run(url: str, chat: ChatFormat, ids: list[int]) -> tuple[Any, Server]
     ],
 )
 def test_a_trajectory_gets_the_score_of_the_service(
-    tmp_path: Path, chat: ChatFormat, response: dict[str, Any], reward: float, thinking: float
-) -> None:
+    tmp_path: Path, chat: ChatFormat, counted: list[Any],
+    response: dict[str, Any], reward: float, thinking: float,
+) -> None:  # fmt: skip
     ids = _response(chat, **response)
     with serving(tmp_path, "--verifiers", "answer") as service:
         output, server = asyncio.run(_run(service.url, chat, ids))
     assert output.reward_score == reward
+    assert [told[:2] for told in counted] == [("sums", "scored")]
     assert (output.prompt_ids, output.response_ids) == (ROW["ids"], ids)
     assert output.response_mask == [1] * len(ids)
     assert output.extra_fields["reward_extra_info"] == {"thinking": thinking, "complete": 1.0}
@@ -106,7 +120,7 @@ async def _broken(request: web.Request) -> web.Response:
     ids=["failed", "abstained", "failed-with-a-score", "http-500"],
 )
 def test_a_fault_of_the_service_is_never_a_reward(
-    handler: Callable[[web.Request], Any], chat: ChatFormat
+    handler: Callable[[web.Request], Any], chat: ChatFormat, counted: list[Any]
 ) -> None:
     async def against_it() -> None:
         application = web.Application()
@@ -117,15 +131,41 @@ def test_a_fault_of_the_service_is_never_a_reward(
         await site.start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         with pytest.raises(RewardFaultError, match="source sums, verifier answer"):
-            await _run(url, chat, _response(chat))
+            await _run(url, chat, _response(chat), patience=0.3)
         await runner.cleanup()
 
     asyncio.run(against_it())
+    ((source, status, _),) = counted
+    assert (source, status) in {("sums", "failed"), ("sums", "abstained")}
 
 
 def test_a_service_that_is_gone_is_a_fault(chat: ChatFormat) -> None:
     with pytest.raises(RewardFaultError, match="unreachable"):
-        asyncio.run(_run("http://127.0.0.1:1", chat, _response(chat)))
+        asyncio.run(_run("http://127.0.0.1:1", chat, _response(chat), patience=0.3))
+
+
+@pytest.mark.parametrize("verifier", ["answer", "math", "constraints"])
+@pytest.mark.parametrize("offered", [True, False])
+@pytest.mark.parametrize("given", ["09", None])
+def test_what_a_verifier_gets(
+    chat: ChatFormat, verifier: str, offered: bool, given: str | None
+) -> None:
+    """Text with its control tokens, but not for `answer`; answers where the tool is on offer."""
+    loop = AnswerLoop(Server([]), chat.tokenizer, rewards="")
+    ids = _response(chat, given=given)
+    row = ROW | {"verifier": verifier, "answer_tool": offered, "parameters": {"a": 1}}
+    item = loop._item(row, ids, None if given is None else [given])
+    assert (item.verifier, item.gold, item.parameters) == (verifier, ["09"], {"a": 1})
+    answers = [] if given is None else [given]
+    if verifier == "answer":
+        assert (item.answers, item.response) == (answers, None)
+        return
+    assert item.answers == (answers if offered else None)
+    assert item.response is not None
+    assert item.response.startswith("<|inner_prefix|>")
+    assert item.response.endswith("<|assistant_end|>")
+    assert ("<|tools_prefix|>" in item.response) == (given is not None)
+    assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids
 
 
 def test_one_client_serves_all_trajectories_of_a_process() -> None:

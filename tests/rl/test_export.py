@@ -43,11 +43,13 @@ def test_the_summary_keeps_the_worst_of_what_is_bounded() -> None:
     dropped = {"dropped_equal": 2, "dropped_stale": 0, "dropped_faults": 1}
     rows = [
         {"reward": 0.1, "correlation": 1.0, "staleness": 0, **dropped},
-        {"reward": 0.3, "correlation": 0.9995, "staleness": 1, **dropped},
-    ]
+        {"reward": 0.3, "correlation": 0.9995, "staleness": 1, **dropped,
+         "verdicts.a.scored.unverifiable": 2.0, "verdicts.b.scored.unverifiable": 1.0},
+    ]  # fmt: skip
     found = summary(rows)
     assert found["correlation"] == 0.9995
     assert (found["staleness"], found["dropped_equal"]) == (1, 4)
+    assert found["unverifiable"] == 3
     assert (found["reward_first"], found["reward_last"]) == (0.1, pytest.approx(0.2))
 
 

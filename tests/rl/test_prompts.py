@@ -35,6 +35,13 @@ def test_prompts_end_where_the_assistant_begins(data: Path, chat: ChatFormat) ->
     assert {row["ids"][-1] for row in rows} == {begin}
     assert all(row["ids"].count(start) == 1 and row["ids"][0] == start for row in rows)
     assert {row["verifier"] for row in rows} == {"answer"}
+    assert {row["answer_tool"] for row in rows} == {True}
+
+
+def test_a_prompt_without_the_answer_tool_says_so(tmp_path: Path, chat: ChatFormat) -> None:
+    rows = [row | {"tools": []} for row in tiny.prompts(3, 60, thinking=0.0)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert {row["answer_tool"] for row in _freeze(_config(), tmp_path, chat)} == {False}
 
 
 def test_thinking_is_a_share_drawn_by_the_seed(data: Path, chat: ChatFormat) -> None:

@@ -44,8 +44,17 @@ def test_reports_pass_and_silence_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_runner_hands_over_each_report_once() -> None:
-    runner = session.Runner()
+    runner = session.Runner(LimitsConfig())
     runner._report(1, {"reward": 0.1})
     assert [step for step, _ in runner.pulse().reports] == [1]
     assert runner.pulse().reports == []
     assert runner.pulse().idle < 60
+
+
+def test_the_runner_counts_verdicts_towards_its_limit() -> None:
+    runner = session.Runner(LimitsConfig(unverifiable=0.001))
+    for _ in range(2):
+        runner.count("sums", "scored", "unverifiable")
+    assert runner._tally.metrics() == {"verdicts.sums.scored.unverifiable": 2.0}
+    with pytest.raises(RuntimeError, match="source sums: 2 of the last 2"):
+        runner._tally.check()

@@ -1,0 +1,318 @@
+"""The command line of the reward service: parses, calls and prints. What it does is done elsewhere.
+
+Exit codes: 0 done, 1 verdicts are not what they should be, 2 wrong input, 4 the machine failed us.
+Only what a command needs is imported, for `posttrain` carries these commands too.
+"""
+
+import asyncio
+import errno
+import os
+import sys
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from rewards.rescoring import Reverification, Summary
+
+UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+"""Faults of a path we were given, rather than of the machine."""
+
+INTERRUPTED = 130
+"""What Typer returns for a command that Ctrl-C ended."""
+
+WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
+"""The base of Typer's faults, which it exports under no name of its own."""
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Deploy reward services, and put questions to them.",
+)  # fmt: skip
+
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--url", help="endpoint of a service, may be repeated; else one is started"),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="worker processes (default: one a core)")]
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="others than loopback need a token")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one")] = 8090,
+    port_file: Annotated[
+        Path | None, typer.Option(help="where to write the port once bound")
+    ] = None,
+    verifiers: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[=MODULE],...", help="default: answer,math,constraints"),
+    ] = None,
+    workers: Workers = None,
+    deadline: Annotated[float, typer.Option(min=1e-3, help="seconds a check may take")] = 10.0,
+    queue: Annotated[int, typer.Option(min=1, help="items that may wait")] = 4096,
+    cache: Annotated[int, typer.Option(min=1, help="verdicts remembered")] = 8192,
+    drain: Annotated[
+        float, typer.Option(min=1e-3, help="seconds that requests have at the end")
+    ] = 5.0,
+    token_file: Annotated[
+        Path | None, typer.Option(help="bearer token, if not in REWARDS_TOKEN")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="folder where every verdict is recorded")
+    ] = None,
+) -> None:
+    """Serve verifiers over HTTP until stopped."""
+    from rewards.serve import ServeOptions
+    from rewards.serve import serve as run
+    from rewards.verifiers import SELF_CONTAINED
+
+    options = ServeOptions(
+        host=host, port=port, port_file=port_file, workers=workers, deadline=deadline,
+        queue=queue, cache=cache, drain=drain, token_file=token_file, ledger=ledger,
+        verifiers=SELF_CONTAINED if verifiers is None else verifiers.split(","),
+    )  # fmt: skip
+    raise typer.Exit(run(options, lambda bound: _say_where(options.host, bound, port_file)))
+
+
+def _say_where(host: str, port: int, port_file: Path | None) -> None:
+    """Tell people; a program that started the service reads the port from its file."""
+    if port_file is not None:
+        return
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    token = os.environ.get("REWARDS_TOKEN") and ' -H "Authorization: Bearer $REWARDS_TOKEN"'
+    item = '{"id": "1", "verifier": "answer", "answers": ["4.0"], "gold": ["4"]}'
+    print(f"serving at {url}; next:")
+    print(f"  curl {url}/v1/score{token or ''} -H 'Content-Type: application/json' -d '{item}'")
+    print(f"  posttrain rewards probe {url}", flush=True)
+
+
+@app.command()
+def probe(url: Annotated[str, typer.Argument(metavar="URL")]) -> None:
+    """Ask a service whether it is ready, what it serves, and how long canaries take."""
+    from rewards.probing import probed
+
+    findings = asyncio.run(probed(url))
+    table = _table("verifier", "runs", "version", "ready", "canaries", "slowest")
+    for row in findings:
+        took = "" if row.slowest_ms is None else f"{row.slowest_ms:.1f} ms"
+        canaries = f"{row.passed} of {row.asked}" if row.asked else "none known here"
+        table.add_row(row.name, row.runs, row.digest[:12], row.reason or "yes", canaries, took)
+    _show(table)
+    if any(row.reason for row in findings):
+        raise ConnectionError(f"{url} is not ready; its log says why")
+    if wrong := [row.name for row in findings if row.passed < row.asked]:
+        raise RuntimeError(f"canaries of {', '.join(wrong)} have other verdicts than they should")
+    print(f"next: posttrain rewards score ITEMS.jsonl --url {url}")
+
+
+@app.command()
+def score(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="items, one JSON object a line")],
+    url: Where = None,
+    out: Annotated[Path | None, typer.Option(help="default: FILE with .verdicts.jsonl")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="folder of a ledger to append to")] = None,
+    workers: Workers = None,
+) -> None:
+    """Score a file of items and write their verdicts."""
+    from rewards import rescoring
+    from rewards.ledger import verifiers
+
+    names, total = set[str](), 0
+    for item in rescoring.read_items(file):
+        names.update(verifiers(item))
+        total += 1
+    target = _target(out or file.with_suffix(".verdicts.jsonl"), file, total)
+    with _endpoints(url, names, workers) as endpoints, _progress(total) as advance:
+        summary = _run(rescoring.score(endpoints, file, target, ledger, advance))
+    _show(_summary_table(summary))
+    for verifier, (mean, count) in summary.means().items():
+        print(f"{verifier}: mean score {mean:.4f} over {count}")
+    print(f"verdicts: {target}")
+    kept = f"reverify {ledger}" if ledger else f"score {file} --ledger LEDGER (then reverify)"
+    print(f"next: posttrain rewards {kept}")
+    if faults := summary.number("failed"):
+        raise ConnectionError(f"{faults} of {total} items have no verdict; the reasons are above")
+
+
+@app.command()
+def reverify(
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="folder of a ledger")],
+    url: Where = None,
+    out: Annotated[Path | None, typer.Option(help="default: LEDGER/flips.jsonl")] = None,
+    workers: Workers = None,
+) -> None:
+    """Score a ledger's items again and report the verdicts that flipped."""
+    from rewards import rescoring
+    from rewards.ledger import read, verifiers
+
+    names, total = set[str](), 0
+    for record in read(ledger):
+        names.update(verifiers(record.item))
+        total += 1
+    target = _target(out or ledger / "flips.jsonl", ledger, total)
+    with _endpoints(url, names, workers) as endpoints, _progress(total) as advance:
+        found = _run(rescoring.reverify(endpoints, ledger, target, advance))
+    _show(_flip_table(found))
+    if unknown := found.unknown.total():
+        print(f"{unknown} records are neither: their verdict failed, then or now")
+    if found.flips:
+        raise RuntimeError(f"{len(found.flips)} of {total} verdicts flipped; see {target}")
+    print(f"no verdict flipped, of {total}")
+
+
+@app.command()
+def audit(
+    url: Annotated[str | None, typer.Option(help="endpoint; else a service is started")] = None,
+    verifiers: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="default: answer,math,constraints")
+    ] = None,
+    probes: Annotated[int, typer.Option(min=1, help="right and wrong items each")] = 400,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    max_false_accept: Annotated[float | None, typer.Option(min=0, max=1, help="as 0.01")] = None,
+    max_false_reject: Annotated[float | None, typer.Option(min=0, max=1, help="as 0.01")] = None,
+    out: Annotated[Path | None, typer.Option(help="where to write the report, JSON")] = None,
+) -> None:
+    """Probe verifiers with items whose verdicts are known, and bound their error rates."""
+    from rewards.audit import HostingFault, run
+    from rewards.verifiers import SELF_CONTAINED
+
+    names = SELF_CONTAINED if verifiers is None else verifiers.split(",")
+    try:
+        report = run(url, verifiers=names, probes=probes, seed=seed)
+    except HostingFault as fault:
+        raise ConnectionError(str(fault)) from None
+    if out is not None:
+        _writable(out).write_text(report.model_dump_json(indent=1))
+    print(*report.lines(), sep="\n")
+    if exceeded := report.exceeded(
+        max_false_accept=max_false_accept, max_false_reject=max_false_reject
+    ):
+        raise RuntimeError("; ".join(exceeded))
+
+
+def _target(path: Path, source: Path, total: int) -> Path:
+    """`path`, if there is a folder for it, and anything in `source` to be done."""
+    if not total:
+        raise ValueError(f"{source} holds nothing to score")
+    return _writable(path)
+
+
+def _writable(path: Path) -> Path:
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is no folder; make it, or give another --out")
+    return path
+
+
+@contextmanager
+def _endpoints(
+    given: Sequence[str] | None, names: set[str], workers: int | None
+) -> Iterator[Sequence[str]]:
+    """The endpoints named, or that of a service of our own for as long as it is needed."""
+    if given:
+        yield given
+        return
+    from rewards.audit.hosting import HostingFault, rewards_service
+    from rewards.verifiers import BUILT_IN
+
+    if strange := sorted(names - set(BUILT_IN)):
+        raise ValueError(
+            f"{', '.join(strange)}: not built in; start a service with --verifiers NAME=MODULE and "
+            "give its --url"
+        )
+    try:
+        with rewards_service(sorted(names), workers=workers or os.cpu_count() or 1) as url:
+            yield [url]
+    except HostingFault as fault:
+        raise ConnectionError(str(fault)) from None
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar on the terminal; yields what is called with the number of items done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def _table(*columns: str) -> "Table":
+    from rich.table import Table
+
+    table = Table()
+    for column in columns:
+        table.add_column(column)
+    return table
+
+
+def _show(table: "Table") -> None:
+    from rich.console import Console
+
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # A line stays a line.
+    console.print(table)
+
+
+def _summary_table(summary: "Summary") -> "Table":
+    table = _table("verifier", "status", "reason", "items")
+    for outcome, count in sorted(summary.counts.items()):
+        table.add_row(*outcome, str(count))
+    return table
+
+
+def _flip_table(found: "Reverification") -> "Table":
+    table = _table("verifier", "same", "flipped", "up", "down", "failed", "examples")
+    names = {*found.same, *found.unknown, *(flip.after.verifier for flip in found.flips)}
+    for name in sorted(names):
+        flips = [flip for flip in found.flips if flip.after.verifier == name]
+        up = sum((flip.before.verdict.score or 0) < (flip.after.score or 0) for flip in flips)
+        examples = ", ".join(flip.after.id for flip in flips[:3])
+        counts = (found.same[name], len(flips), up, len(flips) - up, found.unknown[name])
+        table.add_row(name, *map(str, counts), examples)
+    return table
+
+
+def main() -> NoReturn:
+    """Run the command line; every fault becomes one clear line and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except WRONG_USE as fault:
+        _end(_told_of_use(fault), 2)
+    except Exception as fault:  # noqa: BLE001  # Told in one line, whatever it is.
+        _end(*_told(fault))
+    _end("interrupted" if code == INTERRUPTED else "", 1 if code == INTERRUPTED else code or 0)
+
+
+def _told(fault: Exception) -> tuple[str, int]:
+    """The line and the exit code of a fault."""
+    if isinstance(fault, OSError) and fault.errno in UNUSABLE:
+        return f"{fault.filename} cannot be used: {fault.strerror}", 2
+    for kind, code in ((OSError, 4), (ValueError, 2), (RuntimeError, 1)):
+        if isinstance(fault, kind):
+            return str(fault), code
+    return f"internal error: {fault.__class__.__name__}: {fault}", 4
+
+
+def _told_of_use(fault: Any) -> str:
+    """Typer's message; nothing where, for want of any argument, it has shown the help."""
+    message = " ".join(fault.format_message().split())
+    return f"{message} (see --help)" if message else ""
+
+
+def _end(message: str, code: int) -> NoReturn:
+    if message:
+        sys.stderr.write(f"error: {message}\n")
+    sys.exit(code)

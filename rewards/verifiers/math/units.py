@@ -1,0 +1,242 @@
+"""Units at the end of an answer: the same quantity in another unit is written otherwise."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from rewards.verifiers.math.words import number_word
+
+_PREFIXES = {
+    "": ("", Fraction(1)), "kilo": ("k", Fraction(1000)), "centi": ("c", Fraction(1, 100)),
+    "milli": ("m", Fraction(1, 1000)), "deci": ("d", Fraction(1, 10)),
+    "micro": ("µ", Fraction(1, 10**6)), "mega": ("M", Fraction(10**6)),
+}  # fmt: skip
+_METRIC = {"meter": "m", "gram": "g", "liter": "L", "joule": "J", "watt": "W", "newton": "N"}
+_DAY = 24 * 3600
+_OTHERS: dict[str, tuple[str, Fraction, tuple[str, ...]]] = {
+    "second": ("time", Fraction(1), ("s", "sec")),
+    "minute": ("time", Fraction(60), ("min",)),
+    "hour": ("time", Fraction(3600), ("h", "hr")),
+    "day": ("time", Fraction(_DAY), ()),
+    "week": ("time", Fraction(7 * _DAY), ()),
+    "month": ("month", Fraction(1), ()),
+    "year": ("month", Fraction(12), ("yr",)),
+    "inch": ("inch", Fraction(1), ("in",)),
+    "foot": ("inch", Fraction(12), ("ft", "feet")),
+    "yard": ("inch", Fraction(36), ("yd",)),
+    "mile": ("inch", Fraction(63360), ("mi",)),
+    "ounce": ("ounce", Fraction(1), ("oz",)),
+    "pound": ("ounce", Fraction(16), ("lb",)),
+    "dollar": ("$", Fraction(1), ("$", "USD", "usd")),
+    "cent": ("$", Fraction(1, 100), ("¢",)),
+    "euro": ("€", Fraction(1), ("€", "EUR")),
+    "pounds sterling": ("£", Fraction(1), ("£", "GBP")),
+    "degree": ("°", Fraction(1), ("°", "deg")),
+    "radian": ("rad", Fraction(1), ("rad",)),
+    "celsius": ("°C", Fraction(1), ("°C",)),
+    "fahrenheit": ("°F", Fraction(1), ("°F",)),
+    "am": ("am", Fraction(1), ("AM",)),
+    "pm": ("pm", Fraction(1), ("PM",)),
+}  # fmt: skip
+_SPEEDS = {"mph": "mi/h", "kmph": "km/h", "kmh": "km/h", "kph": "km/h"}
+_POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
+_STOPWORDS = frozenset(
+    [
+        "is",
+        "not",
+        "or",
+        "and",
+        "but",
+        "if",
+        "maybe",
+        "wrong",
+        "between",
+        "no",
+        "than",
+        "to",
+        "from",
+        "about",
+        "approximately",
+        "except",
+        "either",
+        "neither",
+        "nor",
+        "possibly",
+        "perhaps",
+        "otherwise",
+        "unless",
+        "when",
+        "where",
+        "while",
+        "plus",
+        "minus",
+        "times",
+        "incorrect",
+        "impossible",
+        "undefined",
+        "false",
+        "true",
+        "none",
+        "any",
+        "all",
+    ]
+)
+_FUNCTIONS = frozenset(["sin", "cos", "tan", "sqrt", "log", "infty", "frac", "text", "exp"])
+_POWER = r"(?:\^\{?-?\d\}?)?"
+_CIRCLE = re.compile(
+    r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\degree|\^\s*\\degree)\s*(?:\\text\{\s*([CF])\s*\}|([CF]))?$"
+)
+_TRIGONOMETRY = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_RATE = re.compile(r"\s*\\[dt]?frac\s*\{\s*\\text\{([^{}]*)\}\s*\}\s*\{\s*\\text\{([^{}]*)\}\s*\}$")
+_WRITTEN = re.compile(rf"\s*((?:\\text\{{[^{{}}]*\}}{_POWER}\s*(?:/|\\cdot|\*)?\s*)+)$")
+_BARE = re.compile(rf"(?<=[\d}}).])\s*([A-Za-zµ]+{_POWER}(?:(?:\s+|\s*/\s*)[A-Za-zµ]+{_POWER})*)$")
+_LONGEST = 100
+"""Characters at the end of an answer in which its unit is sought."""
+_MONEY = re.compile(r"^(?:\\?\$|€|£|¥|USD|EUR|GBP)\s*|^\\text\{\s*(?:\\?\$|€|£|USD|EUR)\s*\}")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A quantity's unit: powers of dimensions, and its size in their base units.
+
+    `dimensions` is None for things counted, whatever they are (`apples`).
+    """
+
+    dimensions: tuple[tuple[str, int], ...] | None = None
+    size: Fraction = Fraction(1)
+    doubtful: bool = field(default=False, compare=False)
+
+
+def _base_units() -> Mapping[str, tuple[str, int, Fraction]]:
+    """Name or symbol -> dimension, its power, size."""
+    found: dict[str, tuple[str, int, Fraction]] = {}
+    for name, symbol in _METRIC.items():
+        for long, (short, size) in _PREFIXES.items():
+            entry = (
+                ("length", 3, size / 1000) if symbol == "L" else
+                ("length" if symbol == "m" else symbol, 1, size)
+            )  # fmt: skip
+            found |= {long + name: entry, short + symbol: entry}
+            if name.endswith("er"):
+                found[long + name[:-2] + "re"] = entry
+            if symbol == "L":
+                found[short + "l"] = entry
+    for name, (dimension, size, symbols) in _OTHERS.items():
+        found |= dict.fromkeys((name, *symbols), (dimension, 1, size))
+    return found
+
+
+_UNITS = _base_units()
+
+
+def split_unit(text: str) -> tuple[str, Unit | None]:
+    """Spelled `text` without the unit at its end (or the currency before it), and that unit."""
+    money = _MONEY.match(text)
+    if money is None or re.search(r"\d", text) is None:
+        return _split_end(text)
+    rest, after = _split_end(text[money.end() :])
+    sign = re.sub(r"[\\\s{}]|text", "", money.group())
+    return rest, _looked_up(sign) if after is None else after
+
+
+def _split_end(text: str) -> tuple[str, Unit | None]:
+    begin = max(0, len(text) - _LONGEST)
+    circle = _CIRCLE.search(text, begin)
+    if circle is not None and circle.start() and not _TRIGONOMETRY.search(text):
+        return text[: circle.start()], _looked_up(f"°{circle.group(1) or circle.group(2) or ''}")
+    if (rate := _RATE.search(text, begin)) is not None and rate.start():
+        unit = parse_unit(f"{rate.group(1)}/{rate.group(2)}")
+        return (text, None) if unit is None else (text[: rate.start()], unit)
+    if (written := _WRITTEN.search(text, begin)) is not None and written.start():
+        phrase = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", written.group(1))
+        unit = parse_unit(phrase) or _counted(phrase)
+        return (text, None) if unit is None else (text[: written.start()].rstrip(), unit)
+    for sign in ("$", "€", "£", "¢"):
+        if text.endswith(sign) and len(text) > 1:
+            return text.removesuffix(sign).removesuffix("\\").rstrip(), _looked_up(sign)
+    bare = _BARE.search(text, begin)
+    return (text, None) if bare is None or not bare.start() else _bare(text, bare.group(1).strip())
+
+
+def _bare(text: str, phrase: str) -> tuple[str, Unit | None]:
+    """Words without markup: letters may be variables, so they count only if they name a unit."""
+    head = text[: -len(phrase)].rstrip()
+    unit = parse_unit(phrase)
+    if unit is not None:
+        doubtful = re.fullmatch(rf"[A-Za-z]{_POWER}(?:\s+[A-Za-z]{_POWER})*", phrase) is not None
+        return head, Unit(unit.dimensions, unit.size, doubtful=doubtful)
+    words = phrase.split()
+    if all(len(word) > 3 and word.isalpha() for word in words) and re.search(r"\d$", head):
+        counted = _counted(phrase)
+        return (text, None) if counted is None else (head, counted)
+    return text, None
+
+
+def _counted(phrase: str) -> Unit | None:
+    words = re.sub(r"\^\{?\d\}?|\.", "", phrase.lower()).split()
+    plain = all(word.isalpha() for word in words) and 0 < len(words) <= 4
+    if any(number_word(word) is not None for word in words):
+        return None
+    if not plain or _STOPWORDS & set(words) or _FUNCTIONS & set(words):
+        return None
+    return Unit() if all(len(word) > 1 for word in words) else None
+
+
+def parse_unit(phrase: str) -> Unit | None:
+    """The unit that `phrase` names, such as `square centimeters` or `km/h`; None for none."""
+    phrase = phrase.strip().strip(".").replace("p.m", "pm").replace("a.m", "am")
+    phrase = _SPEEDS.get(phrase.lower(), phrase)
+    over, *under = re.split(r"\s*/\s*|\s+per\s+", phrase)
+    powers: dict[str, int] = {}
+    size = Fraction(1)
+    for part, sign in [(over, 1), *((part, -1) for part in under)]:
+        factors = _factors(part)
+        if not factors:
+            return None
+        for dimension, power, scale in factors:
+            powers[dimension] = powers.get(dimension, 0) + sign * power
+            size *= scale**sign
+    return Unit(tuple(sorted((d, p) for d, p in powers.items() if p)), size)
+
+
+def _factors(part: str) -> list[tuple[str, int, Fraction]] | None:
+    found: list[tuple[str, int, Fraction]] = []
+    raised = 1
+    for word in re.findall(r"[^\s*^]+(?:\s*\^\s*\{?-?\d\}?)?", part):
+        if word.lower().strip(".") in _POWERS:
+            raised = _POWERS[word.lower().strip(".")]
+            continue
+        if word.lower() in ("squared", "cubed") and found:
+            dimension, power, size = found.pop()
+            times = 2 if word.lower() == "squared" else 3
+            found.append((dimension, power * times, size**times))
+            continue
+        name, _, exponent = word.partition("^")
+        entry = _entry(name.strip())
+        if entry is None:
+            return None
+        power = raised * int(re.sub(r"[{}\s]", "", exponent) or 1)
+        found.append((entry[0], entry[1] * power, entry[2] ** power))
+        raised = 1
+    return found
+
+
+def _entry(name: str) -> tuple[str, int, Fraction] | None:
+    name = name.strip(".")
+    for form in (
+        name,
+        name.lower(),
+        name.lower().removesuffix("s"),
+        name.lower().removesuffix("es"),
+    ):
+        if form in _UNITS and (len(form) > 1 or form == name):
+            return _UNITS[form]
+    return None
+
+
+def _looked_up(sign: str) -> Unit:
+    if sign not in _UNITS:
+        return Unit()
+    dimension, power, size = _UNITS[sign]
+    return Unit(((dimension, power),), size)

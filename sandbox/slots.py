@@ -1,0 +1,122 @@
+"""The places where programs run: each keeps one slot of the tier, and replaces it once lost.
+
+Who waits is served in order of arrival, also those who need several places at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+from sandbox.metrics import Metrics
+from sandbox.tiers import Program, Run, Slot, SlotLost, Talk, Tier
+
+T = TypeVar("T")
+RUNS_OF_A_SLOT = 1000
+"""After so many a slot is replaced, so that nothing can pile up in it."""
+
+_BROKEN = 3
+
+
+class Place:
+    """One place for one program at a time."""
+
+    def __init__(self, tier: Tier, metrics: Metrics) -> None:
+        self.failures = 0
+        self._tier = tier
+        self._metrics = metrics
+        self._slot: Slot | None = None
+        self._runs = 0
+
+    async def warm(self) -> Slot:
+        """Its slot, a fresh one if there is none; SlotLost if there can be none."""
+        if self._slot is None:
+            self.failures += 1
+            self._slot = await self._tier.slot()
+            self.failures = self._runs = 0
+        return self._slot
+
+    async def run(self, program: Program, talk: Talk | None = None) -> Run:
+        """Run `program` to its end; SlotLost if that broke the slot, which is then replaced."""
+        try:
+            slot = await self.warm()
+            self._runs += 1
+            run = await slot.run(program, talk)
+        except SlotLost as lost:
+            self._metrics.lost(lost.reason)
+            await self.clear()
+            raise
+        if self._runs >= RUNS_OF_A_SLOT:
+            await self.clear()
+        return run
+
+    async def clear(self) -> None:
+        """End the slot."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            await slot.close()
+
+
+class Pool:
+    """All places of a service, as an async context."""
+
+    def __init__(self, tier: Tier, size: int, metrics: Metrics) -> None:
+        self.size = size
+        self.tier = tier
+        self._places = [Place(tier, metrics) for _ in range(size)]
+        self._free = deque(self._places)
+        self._waiting: deque[tuple[int, asyncio.Future[list[Place]]]] = deque()
+
+    async def __aenter__(self) -> "Pool":
+        """Warm all places; SlotLost if the tier makes no slots."""
+        try:
+            await asyncio.gather(*(place.warm() for place in self._places))
+        except SlotLost:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(place.clear() for place in self._places))
+
+    @property
+    def ready(self) -> bool:
+        """Whether slots can be had: false after several could not be made in a row."""
+        return all(place.failures < _BROKEN for place in self._places)
+
+    async def use(self, count: int, job: Callable[[Sequence[Place]], Awaitable[T]]) -> T:
+        """What `job` makes of `count` places at once, tried anew once if a slot is lost.
+
+        SlotLost if that happens again.
+        """
+        with suppress(SlotLost):
+            async with self._lease(count) as places:
+                return await job(places)
+        async with self._lease(count) as places:
+            return await job(places)
+
+    @asynccontextmanager
+    async def _lease(self, count: int) -> AsyncIterator[list[Place]]:
+        assert 1 <= count <= self.size
+        granted: asyncio.Future[list[Place]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((count, granted))
+        self._grant()
+        try:
+            yield await granted
+        finally:
+            if granted.done() and not granted.cancelled():
+                self._free.extend(granted.result())
+            granted.cancel()
+            self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting:
+            count, granted = self._waiting[0]
+            if granted.done():  # Whoever waited has gone.
+                self._waiting.popleft()
+            elif count <= len(self._free):
+                self._waiting.popleft()
+                granted.set_result([self._free.popleft() for _ in range(count)])
+            else:
+                return
