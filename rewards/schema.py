@@ -218,12 +218,13 @@ def _known_to_be_right(fields: dict[str, Any]) -> Verdict:
     verdict = Verdict.__new__(Verdict)
     fields |= _UNTOLD
     object.__setattr__(verdict, "__dict__", fields)
-    object.__setattr__(verdict, "__pydantic_fields_set__", set(fields))
+    object.__setattr__(verdict, "__pydantic_fields_set__", _FIELDS)
     object.__setattr__(verdict, "__pydantic_extra__", None)
     object.__setattr__(verdict, "__pydantic_private__", None)
     return verdict
 
 
+_FIELDS = set(Verdict.model_fields)
 _UNTOLD: Mapping[str, Any] = {"detail": None, "attempt": 1, "elapsed_ms": 0.0}
 
 

@@ -21,7 +21,7 @@ from rewards.schema import Entry, Item, Verdict, abstained
 _TURN = 0.005
 """Seconds of inline checks after which others get their turn."""
 
-_PIECE = 32
+_PIECE = 64
 """Inline checks done here, or lent to a worker, at a time."""
 
 _INLINE_SIZE = 2**18

@@ -171,6 +171,7 @@ def _run(
     )  # fmt: skip
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)  # A request's objects hold no cycles worth a search.
     server = uvicorn.Server(config)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(server, listener, service))

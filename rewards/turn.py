@@ -21,6 +21,9 @@ _USUAL = re.compile(
 )
 """A turn without surprises, which need not be read step by step."""
 
+_USUAL_CALL = re.compile(r'\[\{"(\w+)": ?\{"(\w+)": ?\["([^"\\\x00-\x1f]*)"\]\}\}\]')
+"""One call with one list of one text without escapes, which need not be decoded."""
+
 _OUTPUT = re.compile(r"\s*\[")
 
 
@@ -103,7 +106,13 @@ def _take_calls(turn: Turn, block: str) -> None:
 
 
 def _calls(block: str) -> list[Call]:
-    content = _CALLS.decode(block)
+    if (usual := _USUAL_CALL.fullmatch(block)) is not None:
+        return [Call(usual[1], {usual[2]: [usual[3]]})]
+    return _calls_decoded(block)
+
+
+def _calls_decoded(block: str) -> list[Call]:
+    content = _STRICT.decode(block)
     if not isinstance(content, list) or not content:
         raise ValueError("no call")
     calls = []
@@ -125,7 +134,7 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-_CALLS = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
 
 
 def _after_output(response: str, at: int) -> int:

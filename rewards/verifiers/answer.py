@@ -141,10 +141,10 @@ class Wanted(NamedTuple):
 
 def _gold(content: Any) -> Wanted:
     if isinstance(content, str):
+        if content.strip():
+            return Wanted((content,), ())  # The usual case need not pay for a model.
         content = [content]
     if isinstance(content, list):
-        if content and all(isinstance(text, str) and text.strip() for text in content):
-            return Wanted(content, ())  # The usual case need not pay for a model.
         content = {"any_of": content}
     gold = Gold.model_validate(content)
     return Wanted(gold.any_of, gold.all_of)
@@ -160,14 +160,14 @@ def _reason(gold: Wanted, answers: Sequence[str], equal: Callable[[str, str], bo
     """None if the answers are the gold ones, else why they are not."""
     if not answers:
         return "no_answer"
-    if any(len(answer) > LONGEST for answer in answers):
+    if max(map(len, answers)) > LONGEST:
         return "too_long"
     if gold.all_of:
         return None if _covers(gold.all_of, list(answers), equal) else "mismatch"
     if len(answers) > 1:
         return "several_answers"
-    agree = [equal(text, answers[0]) for text in gold.any_of]
-    return None if any(agree) else "mismatch"
+    agree = [equal(text, answers[0]) for text in gold.any_of]  # All: each must fit the rule.
+    return None if True in agree else "mismatch"
 
 
 def _covers(gold: Sequence[str], answers: list[str], equal: Callable[[str, str], bool]) -> bool:

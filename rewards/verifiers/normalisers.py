@@ -41,7 +41,9 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def clean(text: str) -> str:
     """NFKC with hyphens for minus signs, nothing invisible, and single inner spaces."""
-    return " ".join(unicodedata.normalize("NFKC", text).translate(_INVISIBLE).split())
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
+    return " ".join(text.split())
 
 
 def fold(text: str) -> str:

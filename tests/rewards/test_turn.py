@@ -1,12 +1,13 @@
 """Reading raw turns: what counts as a call, and that nothing makes it raise."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.turn import Call, _read_step_by_step, read_turn
+from rewards.turn import Call, _calls, _calls_decoded, _read_step_by_step, read_turn
 
 OPEN, CLOSE = "<|tools_prefix|>", "<|tools_suffix|>"
 THINK, THOUGHT, END = "<|inner_prefix|>", "<|inner_suffix|>", "<|assistant_end|>"
@@ -85,3 +86,17 @@ def test_plain_text_and_its_calls_come_back(text: str, calls: list[tuple[str, in
 def test_a_usual_turn_is_read_as_any_other(parts: list[str]) -> None:
     response = "".join(parts)
     assert read_turn(response) == _read_step_by_step(response)
+
+
+@given(st.text(alphabet='ab "\\[]{}:,\n', max_size=12), st.sampled_from([":", ": ", " : "]))
+def test_a_usual_call_is_read_as_any_other(text: str, colon: str) -> None:
+    for content in (text, json.dumps(text)[1:-1]):
+        raw = f'[{{"display_answers"{colon}{{"answers"{colon}["{content}"]}}}}]'
+        assert _outcome(_calls, raw) == _outcome(_calls_decoded, raw)
+
+
+def _outcome(read: Callable[[str], list[Call]], block: str) -> list[Call] | None:
+    try:
+        return read(block)
+    except ValueError:
+        return None
