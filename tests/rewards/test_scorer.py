@@ -262,7 +262,7 @@ class Helper:
 
 
 @pytest.mark.parametrize("deed", ["busy", "whole", "part", "undone"])
-@pytest.mark.parametrize("count", [1, 40, 500])
+@pytest.mark.parametrize("count", [1, 80, 500])
 def test_inline_checks_may_be_shared_out(deed: str, count: int) -> None:
     async def test() -> None:
         helper = Helper(deed)
