@@ -13,7 +13,7 @@ from posttrain.store import Store
 from tests.core.runs import posttrain, write
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
-COMMAND = re.compile(r"(?<![\w/`-])`?posttrain ((?:rewards )?[a-z]+)\b[^\n`|]*")
+COMMAND = re.compile(r"(?<![\w/`-])`?posttrain ((?:(?:rewards|sandbox) )?[a-z]+)\b[^\n`|]*")
 
 RUN = {
     "plan": ["plan", "{folder}/r.yaml", "--json"],
@@ -23,6 +23,7 @@ RUN = {
     "show": ["show", "small/tokens@1"],
     "checkpoints": ["checkpoints"],
     "rewards serve": ["rewards", "serve", "--help"],
+    "sandbox serve": ["sandbox", "serve", "--help"],
 }
 """A real use of each command that is shown, in a folder with a finished run."""
 
