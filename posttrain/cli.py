@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from posttrain import names, reports
+from posttrain import forecast, names, reports
+from posttrain.data_cli import app as data_app
 from posttrain.gates import Promotion
 from posttrain.journal import Archive, Journal
 from posttrain.plan import Plan, resolve
@@ -39,6 +40,7 @@ WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """The base of Typer's faults, which it exports under no name of its own."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(data_app, name="data")
 app.add_typer(rewards_app, name="rewards")
 app.add_typer(sandbox_app, name="sandbox")
 console = Console(markup=False, emoji=False, highlight=False)
@@ -69,10 +71,13 @@ def plan(
 ) -> None:
     """Show what a recipe would run, and what is there already."""
     resolved = resolve(load(recipe, changes or []), Store(store))
+    drawn = forecast.forecasts(resolved)
     if machine:
-        _print_json(reports.describe(resolved))
+        _print_json(reports.describe(resolved) | {"forecasts": drawn})
         return
     console.print(plan_table(resolved))
+    for line in forecast.lines(drawn):
+        console.print(line)
     pending = len(resolved.pending())
     console.print(f"{pending} of {len(resolved.nodes)} stages to run")
     console.print(f"next: posttrain run {recipe}")

@@ -15,11 +15,12 @@ from posttrain import digest, stages
 from posttrain.gates import Threshold
 from posttrain.recipe import Recipe, Stage
 from posttrain.registry import CHECKPOINT_KINDS
-from posttrain.stages import StageConfig
+from posttrain.stages import DATA_KINDS, StageConfig
 from posttrain.store import Artifact, Store
 
 _KINDS_OF_ROLE = {
-    "from": CHECKPOINT_KINDS, "tokenizer": ("tokenizer",), "data": ("data",), "suite": ("data",),
+    "from": CHECKPOINT_KINDS, "tokenizer": ("tokenizer",), "data": DATA_KINDS,
+    "suite": DATA_KINDS, "benchmark": DATA_KINDS,
 }  # fmt: skip
 """What a role is played by; the part of its name after a dot says which of several it is."""
 
@@ -127,7 +128,8 @@ def _misplaced(role: str, source: str, declared: Mapping[str, Stage]) -> str | N
 def _place(recipe: Recipe, node: str) -> str:
     """Where the stage or data set behind `node` was written."""
     name = node.partition(".")[0]
-    block = "data" if name in recipe.stages and recipe.stages[name].kind == "data" else "stages"
+    stated = name in recipe.stages and recipe.stages[name].kind in DATA_KINDS
+    block = "data" if stated else "stages"
     return recipe.where((block, name))
 
 
@@ -159,6 +161,12 @@ def _node(
         "backend": recipe.backend,
         "inputs": {role: done[source].key for role, source in sorted(inputs.items())},
     }
+    try:
+        digests = stage.config.digests()
+    except ValueError as fault:
+        raise ValueError(f"{_place(recipe, name)}: {fault}") from None
+    if digests:
+        identity["digests"] = digests
     key = digest.of_value(identity)
     return Node(name, stage.kind, stage.config, suites, inputs, identity, key, cached.get(key))
 

@@ -4,13 +4,16 @@ Always holds: any text survives a round trip; no token is added that the caller 
 (the chat format alone owns `<s>`); `</s>` is the end of text and `<|assistant_end|>` of a turn.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from posttrain.data.chat import BOS, EOS, MARKERS, TEMPLATE, pieces
+from posttrain import digest
+from posttrain.data.chat import BOS, EOS, MARKERS, TEMPLATE, ChatFormat, pieces
 
 UNKNOWN, PAD = "<unk>", "<pad>"
 
@@ -54,6 +57,25 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenize
         unk_token=UNKNOWN, bos_token=BOS, eos_token=EOS, pad_token=PAD,
         additional_special_tokens=list(MARKERS),
     )  # fmt: skip
+
+
+def chat_format(folder: Path) -> ChatFormat:
+    """The chat format over the tokenizer saved in `folder`."""
+    return ChatFormat.from_tokenizer(AutoTokenizer.from_pretrained(folder, local_files_only=True))
+
+
+def digests(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """sha256 of all that decides its tokens, and of its chat template."""
+    content = {
+        "tokens": tokenizer.get_vocab(),
+        "model": tokenizer.backend_tokenizer.to_str(),
+        "special": tokenizer.special_tokens_map,
+    }
+    template = tokenizer.chat_template or ""
+    return {
+        "tokenizer_sha256": digest.of_value(content),
+        "template_sha256": hashlib.sha256(str(template).encode()).hexdigest(),
+    }
 
 
 def row_texts(row: Mapping[str, Any]) -> list[str]:

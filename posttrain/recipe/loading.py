@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from posttrain import stages
 from posttrain.recipe.document import Location
-from posttrain.recipe.schema import Envelope, Recipe, Stage
+from posttrain.recipe.schema import KIND_OF_DATA, Envelope, Recipe, Stage
 from posttrain.recipe.source import Source, override, read
 from posttrain.stages import StageConfig
 
@@ -37,7 +37,7 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     envelope, faults = _checked(Envelope, source.values, (), source)
     declared: dict[str, Stage] = {}
     for location, kind, raw in _entries(source.values):
-        stage, found = _stage(kind, raw, location, source)
+        stage, found = _stage(kind, raw, location, source, path)
         faults += found
         name = str(location[-1])
         if name in declared:
@@ -60,21 +60,32 @@ def _entries(values: Mapping[str, Any]) -> Iterator[tuple[Location, object, dict
         entries = values.get(block)
         for name, raw in entries.items() if isinstance(entries, dict) else ():
             if isinstance(raw, dict) and block == "data":
-                yield (block, name), "data", raw
+                yield (block, name), _kind_of_data(raw), raw
             elif isinstance(raw, dict):
                 yield (block, name), raw.get("kind"), {k: raw[k] for k in raw if k != "kind"}
 
 
+def _kind_of_data(raw: Mapping[str, Any]) -> str | None:
+    return next((kind for key, kind in KIND_OF_DATA.items() if key in raw), None)
+
+
 def _stage(
-    kind: object, raw: dict[str, Any], location: Location, source: Source
+    kind: object, raw: dict[str, Any], location: Location, source: Source, recipe: Path
 ) -> tuple[Stage | None, list[str]]:
     place = source.where((*location, "kind"))
+    if kind is None and location[0] == "data":
+        return None, [f"{place}: {_dotted(location)} has none of {', '.join(KIND_OF_DATA)}"]
     if kind is None:
         return None, [f"{place}: {'.'.join(map(str, location))}.kind is missing; it has no default"]
     if kind not in stages.KINDS:
         return None, [f"{place}: {_unknown('stage kind', str(kind), stages.KINDS)}"]
     config, faults = _checked(stages.module(str(kind)).Config, raw, location, source)
-    return (Stage(str(kind), config) if config is not None else None), faults
+    if config is None:
+        return None, faults
+    try:
+        return Stage(str(kind), config.placed(str(location[-1]), recipe)), faults
+    except ValueError as fault:
+        return None, [*faults, f"{place}: {fault}"]
 
 
 def _checked(

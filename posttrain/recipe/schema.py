@@ -46,6 +46,10 @@ class Envelope(BaseModel):
     promote: Promotion | None = None
 
 
+KIND_OF_DATA = {"generate": "data", "files": "files", "check": "check"}
+"""What an entry of `data` says first -> the kind of its stage."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """One declared stage: its kind and its checked config."""

@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from posttrain.data.mixture import Mixture
 from posttrain.store import Artifact
 
-KINDS = ("data", "tokenizer", "pretrain", "sft", "rl", "evaluate")
+DATA_KINDS = ("data", "files", "check")
+KINDS = (*DATA_KINDS, "tokenizer", "pretrain", "sft", "rl", "evaluate")
 
 
 class StageConfig(BaseModel):
@@ -54,6 +56,28 @@ class StageConfig(BaseModel):
 
         Called once when a run starts; returns at once. The result is kept until the run ends.
         """
+        return None
+
+    def placed(self, name: str, recipe: Path) -> Self:
+        """This config as that of entry `name` in a recipe file; it may read what lies beside it.
+
+        ValueError if that cannot be read.
+        """
+        return self
+
+    def digests(self) -> dict[str, str]:
+        """Digests of what decides the result and stands in no config; they are part of the key.
+
+        ValueError if they are not known yet.
+        """
+        return {}
+
+    def declared_rows(self) -> dict[str, int]:
+        """Rows of each split that the stage will make, where its config tells."""
+        return {}
+
+    def mixture(self) -> Mixture | None:
+        """What the stage will read of its data; None if it is not drawn from a mixture."""
         return None
 
     def cores(self) -> int:

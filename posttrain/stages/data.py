@@ -1,16 +1,16 @@
 """Data: a seeded generator's rows, frozen as `train.jsonl` and, if asked, `holdout.jsonl`."""
 
-import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from posttrain.data import manifest
 from posttrain.data.generators import GENERATORS, Derived, Splits
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+from posttrain.stages.files import tokenized
 
-VERSION = 1
+VERSION = 2
 
 
 class Config(StageConfig):
@@ -38,18 +38,30 @@ class Config(StageConfig):
         derived = isinstance(GENERATORS[self.generate], Derived)
         return dict(self.parameters().inputs()) if derived else {}
 
+    def declared_rows(self) -> dict[str, int]:
+        """The rows asked for; what is made of other data tells only when it is there."""
+        asked = self.parameters()
+        if isinstance(GENERATORS[self.generate], Derived):
+            return {}
+        train = getattr(asked, "rows", getattr(asked, "documents", 0))
+        counts = {"train": train, "holdout": getattr(asked, "holdout", 0)}
+        return {name: count for name, count in counts.items() if count}
+
     def parameters(self) -> Any:
         """The generator's checked parameters."""
         return GENERATORS[self.generate].parameters.model_validate(self.model_extra or {})
 
 
 def run(context: StageContext[Config]) -> Outcome:
-    """Generate, and write each split as JSON lines; a derived generator's figures are kept."""
+    """Generate, and write each split as JSON lines; a derived generator's figures are kept.
+
+    Where the generator reads a tokenizer, the rows' tokens are counted with it.
+    """
     splits, figures = _generate(context)
-    counts = {name: _write(context.output / f"{name}.jsonl", rows) for name, rows in splits.items()}
-    total = sum(counts.values())
+    total = sum(map(len, splits.values()))
+    written = manifest.write(context.output, splits, chat=tokenized(context))
     context.report(Progress(total, total, phase="rows"))
-    return Outcome({f"rows.{name}": float(count) for name, count in counts.items()} | dict(figures))
+    return Outcome(written.figures() | dict(figures))
 
 
 def _generate(context: StageContext[Config]) -> tuple[Splits, Mapping[str, float]]:
@@ -58,12 +70,3 @@ def _generate(context: StageContext[Config]) -> tuple[Splits, Mapping[str, float
         folders = {role: artifact.path for role, artifact in context.inputs.items()}
         return generator.make(context.seed, asked, folders)
     return generator.make(context.seed, asked), {}
-
-
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    count = 0
-    with path.open("w", encoding="utf-8") as lines:
-        for row in rows:
-            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-            count += 1
-    return count

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PositiveInt, field_validator
 
-from posttrain.quantities import Share
+from posttrain.data.mixture import Mixture, OnExhausted, Part, PartField, Unit, checked
+from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.rope import ContextConfig
@@ -20,10 +21,15 @@ def _mixture(value: Any) -> Any:
 
 
 class Config(StageConfig):
-    """`data` is one name, or names with their shares of the tokens that the loss counts."""
+    """`data` is one name, or names with what each gives: `60%`, `2 epochs`, or both.
+
+    Shares are of the tokens that the loss counts, or of rows.
+    """
 
     source: str = Field(alias="from")
-    data: Annotated[dict[str, Share], BeforeValidator(_mixture), Field(min_length=1)]
+    data: Annotated[dict[Name, PartField], BeforeValidator(_mixture), Field(min_length=1)]
+    shares_of: Unit = "tokens"
+    on_exhausted: OnExhausted = "repeat"
     steps: PositiveInt
     batch: PositiveInt = 32
     optimizer: OptimizerConfig
@@ -34,15 +40,19 @@ class Config(StageConfig):
 
     @field_validator("data")
     @classmethod
-    def _whole(cls, shares: dict[str, float]) -> dict[str, float]:
-        if min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
-            given = ", ".join(f"{name} {share:.4g}" for name, share in shares.items())
-            raise ValueError(f"shares of the data must be positive and add up to 100%, got {given}")
-        return shares
+    def _whole(cls, parts: dict[str, Part]) -> dict[str, Part]:
+        checked(parts)
+        return parts
 
     def inputs(self) -> dict[str, str]:
         """The checkpoint to start from and each data set."""
         return {"from": self.source, **{f"data.{name}": name for name in self.data}}
+
+    def mixture(self) -> Mixture:
+        """`steps` batches of the data."""
+        return Mixture(
+            self.data, self.shares_of, self.on_exhausted, self.steps * self.batch, self.batch
+        )
 
     def cores(self) -> int:
         """One per thread."""
@@ -59,15 +69,15 @@ def run(context: StageContext[Config]) -> Outcome:
 
     config, start = context.config, context.inputs["from"]
 
-    def report(step: int, metrics: Mapping[str, float]) -> None:
-        context.report(Progress(step, config.steps, metrics=metrics))
+    def report(step: int, steps: int, metrics: Mapping[str, float]) -> None:
+        context.report(Progress(step, steps, metrics=metrics))
 
     metrics, facts = sft.finetune(
         sft.Start(start.path, start.record.facts),
         {name: context.inputs[f"data.{name}"].path / "train.jsonl" for name in config.data},
         sft.Settings(
             steps=config.steps, batch=config.batch, optimizer=config.optimizer,
-            schedule=config.schedule, context=config.context, shares=config.data,
+            schedule=config.schedule, context=config.context, mixture=config.mixture(),
             seed=context.seed, threads=config.threads, save_every=config.save_every,
         ),
         backend=context.backend, work=context.work, output=context.output, report=report,

@@ -6,6 +6,7 @@ alone and a resumed run sees what an undisturbed one would have seen.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 
@@ -17,20 +18,35 @@ class Place(NamedTuple):
 
 
 def shuffled(
-    targets: Mapping[str, Sequence[int]], shares: Mapping[str, float], seed: int
+    sizes: Mapping[str, Sequence[int]],
+    shares: Mapping[str, float],
+    seed: int,
+    supply: Mapping[str, int] | None = None,
+    *,
+    reweight: bool = False,
 ) -> Iterator[Place]:
-    """Endless places in which each source gives its share of the targets.
+    """Places in which each source gives its share of the sizes; endless without a `supply`.
 
-    `targets[source][index]` is an example's number of loss targets. The source furthest below
-    its share gives the next example; within a source, each epoch is a new permutation.
+    `sizes[source][index]` is what an example counts: its loss targets, say. The source furthest
+    below its share gives the next example; within a source, each epoch is a new permutation. A
+    source that has given as many examples as its supply ends them all, or with `reweight` leaves
+    its share to the others.
     """
     given = dict.fromkeys(sorted(shares), 0)
-    epochs = {name: _epochs(len(targets[name]), f"{seed}/{name}") for name in shares}
-    while True:
+    most = supply or {}
+    epochs = {
+        name: islice(_epochs(len(sizes[name]), f"{seed}/{name}"), most.get(name)) for name in shares
+    }
+    while given:
         name = min(given, key=lambda each: given[each] / shares[each])
-        index = next(epochs[name])
-        given[name] += targets[name][index]
-        yield Place(name, index)
+        index = next(epochs[name], None)
+        if index is not None:
+            given[name] += sizes[name][index]
+            yield Place(name, index)
+        elif reweight:
+            del given[name]
+        else:
+            return
 
 
 def in_order(source: str, count: int) -> Iterator[Place]:

@@ -19,8 +19,8 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from posttrain import digest
 from posttrain.data.chat import ChatFormat
+from posttrain.data.tokenizer import digests
 from posttrain.training import rope
 
 _STATE = "state.pt"
@@ -36,7 +36,7 @@ def save_model(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path) -> di
         "rope": rope.record(model),
         "weights_sha256": weights_digest(model),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        **_tokenizer_digests(tokenizer),
+        **digests(tokenizer),
         "versions": versions(),
     }
 
@@ -55,7 +55,7 @@ def load_model(artifact: Path, expected: Mapping[str, Any]) -> PreTrainedModel:
 def load_tokenizer(artifact: Path, expected: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer of a checkpoint artifact; ValueError if it or its template differs."""
     tokenizer: Tokenizer = AutoTokenizer.from_pretrained(artifact / "model", local_files_only=True)
-    _compare(artifact, _tokenizer_digests(tokenizer), expected)
+    _compare(artifact, digests(tokenizer), expected)
     return tokenizer
 
 
@@ -66,19 +66,6 @@ def weights_digest(model: PreTrainedModel) -> str:
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         total.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
-
-
-def _tokenizer_digests(tokenizer: Tokenizer) -> dict[str, str]:
-    content = {
-        "tokens": tokenizer.get_vocab(),
-        "model": tokenizer.backend_tokenizer.to_str(),
-        "special": tokenizer.special_tokens_map,
-    }
-    template = tokenizer.chat_template or ""
-    return {
-        "tokenizer_sha256": digest.of_value(content),
-        "template_sha256": hashlib.sha256(str(template).encode()).hexdigest(),
-    }
 
 
 def _compare(artifact: Path, found: Mapping[str, str], expected: Mapping[str, Any]) -> None:

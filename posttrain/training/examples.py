@@ -12,19 +12,19 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from posttrain.data.chat import ChatFormat, Rendered
-from posttrain.data.documents import render_document
+from posttrain.data.rendering import render
 
 
 def dialogues(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Rendered]:
     """Every dialogue row of `path`; ValueError names a row without targets or too long."""
     chat = ChatFormat.from_tokenizer(tokenizer)
-    return _checked(path, (chat.render(row) for row in _rows(path)), longest)
+    return _checked(path, (render(chat, row) for row in _rows(path)), longest)
 
 
 def documents(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Rendered]:
     """Every corpus row of `path`; ValueError names a row that is too long."""
     chat = ChatFormat.from_tokenizer(tokenizer)
-    return _checked(path, (render_document(chat, row) for row in _rows(path)), longest)
+    return _checked(path, (render(chat, row) for row in _rows(path)), longest)
 
 
 def targets(example: Rendered) -> int:

@@ -6,17 +6,20 @@ killed at any instant continues from its training state and ends bit-equal to an
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
 from verl.workers.utils.losses import sft_loss
 
+from posttrain.data import mixture
 from posttrain.data.chat import Rendered
+from posttrain.data.mixture import Mixture, Size, Unit
 from posttrain.training import checkpoint, rope, xielu
 from posttrain.training.batches import Place, shuffled
 from posttrain.training.checkpoint import TrainingState
@@ -32,8 +35,8 @@ _LAST = 20
 LOSS = partial(sft_loss, config=None)
 """verl's: the mean negative log-likelihood of the batch's targets."""
 
-Report = Callable[[int, Mapping[str, float]], None]
-"""Called after each step with its number (from 1) and metrics."""
+Report = Callable[[int, int, Mapping[str, float]], None]
+"""Called after each step with its number (from 1), the number of steps and metrics."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Settings:
     optimizer: OptimizerConfig
     schedule: ScheduleConfig
     context: ContextConfig | None
-    shares: Mapping[str, float]
+    mixture: Mixture
     seed: int
     threads: int
     save_every: int
@@ -72,22 +75,39 @@ def finetune(
     longest = model.config.max_position_embeddings
     sources = {name: dialogues(path, tokenizer, longest) for name, path in data.items()}
     plan = _plan(sources, settings)
+    if not plan:
+        raise ValueError("the data is exhausted before one step: give more rows or epochs")
     with threads(settings.threads), single_process_group(backend):
         engine = Engine(
             model, start.path / "model", settings.optimizer, settings.schedule,
-            settings.steps, backend,
+            len(plan), backend,
         )  # fmt: skip
         history = _train(engine, plan, sources, settings, work, report)
         facts = checkpoint.save_model(engine.trained_model(), tokenizer, output / "model")
     _write(output / "metrics.jsonl", history)
-    facts |= {"steps": settings.steps, "world_size": 1, "threads": settings.threads}
+    facts |= {"steps": len(plan), "world_size": 1, "threads": settings.threads}
     return _summary(history), facts | _seen(plan, sources)
 
 
 def _plan(sources: Mapping[str, Sequence[Rendered]], settings: Settings) -> list[list[Place]]:
-    counts = {name: [targets(each) for each in rows] for name, rows in sources.items()}
-    places = shuffled(counts, settings.shares, settings.seed)
-    return [list(islice(places, settings.batch)) for _ in range(settings.steps)]
+    """The places of each step; fewer steps than asked for if the data is exhausted before."""
+    mixed = settings.mixture
+    counts = {name: _sizes(rows, mixed.unit) for name, rows in sources.items()}
+    sizes = {name: Size(len(each), sum(each)) for name, each in counts.items()}
+    supply = {name: mixture.supply(part, sizes[name].rows) for name, part in mixed.parts.items()}
+    for each in mixture.forecast(mixed, sizes).sources:
+        print(mixture.told(each, mixed.parts[each.source], mixed.on_exhausted))
+    places = shuffled(
+        counts, mixture.shares(mixed.parts, sizes), settings.seed,
+        None if mixed.on_exhausted == "repeat" else supply,
+        reweight=mixed.on_exhausted == "reweight",
+    )  # fmt: skip
+    batches = (list(islice(places, settings.batch)) for _ in range(settings.steps))
+    return list(takewhile(lambda batch: len(batch) == settings.batch, batches))
+
+
+def _sizes(rows: Sequence[Rendered], unit: Unit) -> list[int]:
+    return [targets(each) for each in rows] if unit == "tokens" else [1] * len(rows)
 
 
 def _train(
@@ -96,13 +116,22 @@ def _train(
 ) -> list[dict[str, float]]:  # fmt: skip
     """Take the steps that the training state in `work` lacks; returns a line for every step."""
     history = _restore(engine, work)
+    seen = Counter(place.source for batch in plan[: len(history)] for place in batch)
     for step in range(len(history), len(plan)):
         examples = [sources[place.source][place.row] for place in plan[step]]
         history.append({"step": step + 1, **_step(engine, examples)})
-        report(step + 1, history[-1])
+        seen.update(place.source for place in plan[step])
+        # First what a view shows first.
+        shown = {"loss": history[-1]["loss"], **_epochs(seen, sources)}
+        report(step + 1, len(plan), shown | history[-1])
         if (step + 1) % settings.save_every == 0 and step + 1 < len(plan):
             _save(engine, history, work)
     return history
+
+
+def _epochs(seen: Mapping[str, int], sources: Mapping[str, Sequence[Rendered]]) -> dict[str, float]:
+    """How often each source's rows were seen."""
+    return {f"epochs.{name}": seen.get(name, 0) / len(rows) for name, rows in sources.items()}
 
 
 def _step(engine: Engine, examples: Sequence[Rendered]) -> dict[str, float]:
@@ -143,16 +172,18 @@ def _seen(
     plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]]
 ) -> dict[str, Any]:
     """What the run trained on: tokens read, tokens optimised, and each source's share of them."""
-    tokens, counts = 0, dict.fromkeys(sources, 0)
+    tokens, counts, seen = 0, dict.fromkeys(sources, 0), Counter[str]()
     for place in (place for batch in plan for place in batch):
         example = sources[place.source][place.row]
         tokens += len(example.ids)
         counts[place.source] += targets(example)
+        seen[place.source] += 1
     total = sum(counts.values())
     return {
         "tokens": tokens,
         "optimised_tokens": total,
         "shares": {name: count / total for name, count in counts.items()},
+        "epochs": {name: seen[name] / len(rows) for name, rows in sources.items()},
     }
 
 

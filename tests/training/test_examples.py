@@ -44,3 +44,14 @@ def test_a_row_without_a_target_is_named(world: World, tmp_path: Path) -> None:
 def test_an_empty_file_is_refused(world: World, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no rows"):
         documents(write(tmp_path / "none.jsonl", []), world.tokenizer, 512)
+
+
+def test_rows_tokenised_elsewhere_are_taken_as_they_are(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"tokens": [1, 9, 8], "mask": [0, 0, 1]}\n{"text": "ab"}\n')
+    first, second = dialogues(path, world.tokenizer, 64)
+    assert (first.ids, first.mask) == ([1, 9, 8], [0, 0, 1])
+    assert second.mask == [0, *[1] * (len(second.ids) - 1)]
+    path.write_text('{"tokens": [1, 99999], "mask": [0, 1]}\n')
+    with pytest.raises(ValueError, match="token 99999 is none of the tokenizer's"):
+        dialogues(path, world.tokenizer, 64)

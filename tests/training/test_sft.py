@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from posttrain.data.chat import Rendered
+from posttrain.data.mixture import Mixture, OnExhausted, Part
 from posttrain.training import checkpoint, sft
 from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.optimizers import OptimizerConfig
@@ -21,20 +22,29 @@ from posttrain.training.schedules import ScheduleConfig
 from posttrain.training.sft import Settings, Start
 from tests.training.conftest import World, read
 
+
+def mixed(
+    shares: Mapping[str, float], on_exhausted: OnExhausted = "repeat", epochs: float = 1.0
+) -> Mixture:
+    """Eight batches of six; each source has as many epochs."""
+    parts = {name: Part(share=share, epochs=epochs) for name, share in shares.items()}
+    return Mixture(parts, "tokens", on_exhausted, 48, 6)
+
+
 SETTINGS = Settings(
     steps=8,
     batch=6,
     optimizer=OptimizerConfig.model_validate({"muon": {"lr": 1e-2}, "adamw": {"lr": 2e-3}}),
     schedule=ScheduleConfig.model_validate({"wsd": {"warmup": 1, "decay": 4}}),
     context=None,
-    shares={"dialogues": 1.0},
+    mixture=mixed({"dialogues": 1.0}),
     seed=3,
     threads=1,
     save_every=3,
 )
 MIXED = replace(
     SETTINGS,
-    shares={"documents": 0.7, "dialogues": 0.3},
+    mixture=mixed({"documents": 0.7, "dialogues": 0.3}),
     context=ContextConfig(length=300, rope=RopeConfig(theta=800)),
 )
 """As in long-context SFT: two sources, another RoPE."""
@@ -46,9 +56,9 @@ def _finetune(
     for name in ("work", "output"):
         (root / name).mkdir(parents=True, exist_ok=True)
     return sft.finetune(
-        start, {name: getattr(world, name) / "train.jsonl" for name in settings.shares}, settings,
-        backend="cpu", work=root / "work", output=root / "output",
-        report=report or (lambda step, metrics: None),
+        start, {name: getattr(world, name) / "train.jsonl" for name in settings.mixture.parts},
+        settings, backend="cpu", work=root / "work", output=root / "output",
+        report=report or (lambda step, steps, metrics: None),
     )  # fmt: skip
 
 
@@ -121,7 +131,7 @@ def test_it_trains_one_stage_after_another_in_one_process(
 ) -> None:
     seen: list[tuple[int, Mapping[str, float]]] = []
     metrics, facts = _finetune(
-        tuned, world, SETTINGS, tmp_path, lambda step, line: seen.append((step, line))
+        tuned, world, SETTINGS, tmp_path, lambda step, steps, line: seen.append((step, line))
     )
     assert [step for step, _ in seen] == list(range(1, 9))
     assert metrics["loss"] < read(tuned.path / "metrics.jsonl")[0]["loss"]
@@ -143,6 +153,41 @@ def test_the_record_says_what_ran(tuned: Start) -> None:
     assert model.config.max_position_embeddings == 300
 
 
+def test_where_the_data_ends_the_run_ends_with_its_schedule(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    """`stop`: whole steps only, and the decay is laid out over those that there are."""
+    rows = len(read(world.dialogues / "train.jsonl"))
+    wanted = mixed({"dialogues": 1.0}, "stop", epochs=20 / rows)
+    seen: list[tuple[int, int, Mapping[str, float]]] = []
+    _, facts = _finetune(
+        base, world, replace(SETTINGS, mixture=wanted), tmp_path, lambda *told: seen.append(told)
+    )
+    assert [(step, steps) for step, steps, _ in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert facts["steps"] == 3
+    assert facts["epochs"] == {"dialogues": pytest.approx(18 / rows)}
+    assert seen[-1][2]["epochs.dialogues"] == facts["epochs"]["dialogues"]
+    assert read(tmp_path / "output/metrics.jsonl")[-1]["rate"] < 1
+    none = mixed({"dialogues": 1.0}, "stop", epochs=5 / rows)
+    with pytest.raises(ValueError, match="exhausted before one step"):
+        _finetune(base, world, replace(SETTINGS, mixture=none), tmp_path)
+
+
+def test_reweighting_gives_an_exhausted_share_to_the_others(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    shares = {"documents": 0.7, "dialogues": 0.3}
+    few = len(read(world.documents / "train.jsonl"))
+    parts = {
+        "documents": Part(share=0.7, epochs=2 / few), "dialogues": Part(share=0.3, epochs=9),
+    }  # fmt: skip
+    wanted = mixed(shares)._replace(parts=parts, on_exhausted="reweight")
+    _, facts = _finetune(base, world, replace(MIXED, mixture=wanted), tmp_path)
+    assert facts["steps"] == 8
+    assert facts["epochs"]["documents"] == pytest.approx(2 / few)
+    assert facts["shares"]["documents"] < 0.3
+
+
 def test_a_run_killed_dead_ends_bit_equal(
     world: World, base: Start, tuned: Start, tmp_path: Path
 ) -> None:
@@ -155,7 +200,7 @@ def test_a_run_killed_dead_ends_bit_equal(
         child.kill()
         child.wait(10)
     resumed: list[int] = []
-    _, facts = _finetune(base, world, MIXED, tmp_path, lambda step, _: resumed.append(step))
+    _, facts = _finetune(base, world, MIXED, tmp_path, lambda step, *_: resumed.append(step))
     assert resumed == [4, 5, 6, 7, 8]
     assert facts == tuned.facts
     assert read(tmp_path / "output/metrics.jsonl") == read(tuned.path / "metrics.jsonl")
@@ -168,7 +213,7 @@ import time
 from pathlib import Path
 from tests.training.conftest import World
 from tests.training.test_sft import MIXED, Start, _finetune
-def stop(step, metrics):
+def stop(step, steps, metrics):
     if step == 5:
         Path({str(root / "reached")!r}).touch()
         time.sleep(120)

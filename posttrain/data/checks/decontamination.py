@@ -8,10 +8,9 @@ the very same steps, and is refused when too few of them are found.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field
-from transformers import PreTrainedTokenizerBase
 
 from posttrain.data.checks.inputs import Inputs
 from posttrain.data.checks.overlap import BLOCK, Prompts
@@ -22,6 +21,9 @@ from posttrain.data.checks.rows import Dataset, Row, Text, texts
 from posttrain.data.checks.wilson import interval
 from posttrain.data.checks.words import Encoder
 from posttrain.quantities import Share
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 NEEDS = ("benchmarks", "chat")
 
@@ -51,7 +53,7 @@ class Prompt(NamedTuple):
 class Benchmarks:
     """The prompts of all benchmarks, and the detector over them."""
 
-    def __init__(self, benchmarks: Iterable[Dataset], tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, benchmarks: Iterable[Dataset], tokenizer: "PreTrainedTokenizerBase") -> None:
         self._encoder = Encoder(tokenizer)
         self.prompts = [prompt for each in benchmarks for prompt in self._prompts(each)]
         if not self.prompts:

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from posttrain.data.chat import ChatFormat
 from posttrain.data.checks.rows import Dataset, Row
+
+if TYPE_CHECKING:
+    from posttrain.data.chat import ChatFormat
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Inputs:
     data: Sequence[Dataset]
     seed: int = 0
     benchmarks: Sequence[Dataset] = ()
-    chat: ChatFormat | None = None
+    chat: "ChatFormat | None" = None
 
     @property
     def names(self) -> list[str]:
@@ -26,7 +29,7 @@ class Inputs:
         for dataset in self.data:
             yield from dataset.rows()
 
-    def need_chat(self) -> ChatFormat:
+    def need_chat(self) -> "ChatFormat":
         """The chat format; ValueError without one."""
         if self.chat is None:
             raise ValueError("this check reads tokens: name a tokenizer")

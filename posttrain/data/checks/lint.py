@@ -8,16 +8,17 @@ that change when the conversation goes on.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from posttrain.data.chat import ChatFormat, Conversation, Rendered
 from posttrain.data.checks.inputs import Inputs
 from posttrain.data.checks.masks import bos_findings, mask_findings
 from posttrain.data.checks.report import Finding, Findings, Outcome
 from posttrain.data.checks.report import Parameters as Common
 from posttrain.data.checks.rows import Content, Fault, Row, Text, texts
 from posttrain.data.checks.shape import problems
-from posttrain.data.documents import Document, render_document
+
+if TYPE_CHECKING:
+    from posttrain.data.chat import ChatFormat, Conversation, Rendered
 
 NEEDS = ("chat",)
 
@@ -67,7 +68,7 @@ def _figures(names: Sequence[str], counted: Mapping[str, int]) -> dict[str, floa
 class Linter:
     """Lints one row after the other with one tokenizer."""
 
-    def __init__(self, chat: ChatFormat) -> None:
+    def __init__(self, chat: "ChatFormat") -> None:
         self._chat = chat
         tokenizer = chat.tokenizer
         special = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
@@ -82,7 +83,7 @@ class Linter:
                 "tokenised by its defaults; remove its post-processor"
             )
 
-    def linted(self, row: Row | Fault) -> tuple[Rendered | None, list[Finding]]:
+    def linted(self, row: Row | Fault) -> tuple["Rendered | None", list[Finding]]:
         """The rendering of a row, None if it has none, and all that is wrong with it."""
         if isinstance(row, Fault):
             return None, [Finding(row.field, "broken", row.problem)]
@@ -98,7 +99,7 @@ class Linter:
         except (ValueError, KeyError, TypeError, AttributeError) as fault:
             return None, [*found, Finding("", "broken", f"cannot be rendered: {fault}")]
 
-    def _rendered(self, content: Content, rendered: Rendered) -> Iterator[Finding]:
+    def _rendered(self, content: Content, rendered: "Rendered") -> Iterator[Finding]:
         yield from bos_findings(self._chat, rendered)
         yield from mask_findings(self._chat, rendered)
         if "messages" in content:
@@ -115,7 +116,7 @@ class Linter:
         if match := THINKING.search(text.text):
             yield Finding(text.field, "thinking_in_text", f"{match.group()} as text")
 
-    def _prefixes(self, content: Content, rendered: Rendered) -> Iterator[Finding]:
+    def _prefixes(self, content: Content, rendered: "Rendered") -> Iterator[Finding]:
         """Whether what was said so far renders as it does within the whole, turn by turn.
 
         Before an answer it is rendered as a prompt, so that training sees what serving will.
@@ -123,22 +124,22 @@ class Linter:
         messages = content["messages"]
         for count in range(1, len(messages)):
             asks = messages[count]["role"] == "assistant"
-            begun = cast(Conversation, {**content, "messages": messages[:count]})
+            begun = cast("Conversation", {**content, "messages": messages[:count]})
             prefix = self._chat.render(begun, add_generation_prompt=asks)
             size = len(prefix.ids)
-            if prefix != Rendered(rendered.ids[:size], rendered.mask[:size]):
+            if (prefix.ids, prefix.mask) != (rendered.ids[:size], rendered.mask[:size]):
                 told = f"differs from token {_first_difference(prefix, rendered)} on"
                 yield Finding(f"messages[{count}]", "unstable_prefix", told)
 
 
-def render(chat: ChatFormat, content: Content) -> Rendered:
-    """A row as training renders it: a conversation, or a document."""
-    if "messages" in content:
-        return chat.render(cast(Conversation, content))
-    return render_document(chat, cast(Document, content))
+def render(chat: "ChatFormat", content: Content) -> "Rendered":
+    """A row as training renders it."""
+    from posttrain.data import rendering  # It needs the tokenizer's library, planning does not.
+
+    return rendering.render(chat, content)
 
 
-def _first_difference(prefix: Rendered, whole: Rendered) -> int:
+def _first_difference(prefix: "Rendered", whole: "Rendered") -> int:
     pairs = zip(prefix.ids, prefix.mask, whole.ids, whole.mask, strict=False)
     for at, (token, target, other, counted) in enumerate(pairs):
         if (token, target) != (other, counted):

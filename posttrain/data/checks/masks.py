@@ -5,9 +5,12 @@ So it holds for any renderer, and for conversations that were tokenised elsewher
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
-from posttrain.data.chat import BOS, ChatFormat, Rendered
 from posttrain.data.checks.report import Finding
+
+if TYPE_CHECKING:
+    from posttrain.data.chat import ChatFormat, Rendered
 
 _AROUND = 16
 """Tokens on either side of a boundary that are looked at."""
@@ -15,8 +18,10 @@ _AROUND = 16
 _PARTIAL = "\N{REPLACEMENT CHARACTER}"
 
 
-def bos_findings(chat: ChatFormat, rendered: Rendered) -> Iterator[Finding]:
+def bos_findings(chat: "ChatFormat", rendered: "Rendered") -> Iterator[Finding]:
     """There must be exactly one `<s>`, and it comes first."""
+    from posttrain.data.chat import BOS
+
     at = [index for index, token in enumerate(rendered.ids) if token == chat.control[BOS]]
     if at[:2] == [0, 1]:
         yield Finding("tokens", "double_bos", "two <s> at the start")
@@ -24,7 +29,7 @@ def bos_findings(chat: ChatFormat, rendered: Rendered) -> Iterator[Finding]:
         yield Finding("tokens", "bos", f"{len(at)} <s>, at {at[:5]}; one belongs at 0")
 
 
-def mask_findings(chat: ChatFormat, rendered: Rendered) -> Iterator[Finding]:
+def mask_findings(chat: "ChatFormat", rendered: "Rendered") -> Iterator[Finding]:
     """Where targets start or end inside a token or a character, or there are none."""
     ids, mask = rendered.ids, rendered.mask
     if len(ids) != len(mask):
@@ -38,7 +43,7 @@ def mask_findings(chat: ChatFormat, rendered: Rendered) -> Iterator[Finding]:
             yield from _cut(chat, ids, at)
 
 
-def _cut(chat: ChatFormat, ids: Sequence[int], at: int) -> Iterator[Finding]:
+def _cut(chat: "ChatFormat", ids: Sequence[int], at: int) -> Iterator[Finding]:
     """What the boundary before token `at` cuts through, if anything."""
     control = set(chat.control.values())
     before = list(takewhile(lambda i: i not in control, reversed(ids[max(0, at - _AROUND) : at])))
@@ -55,5 +60,5 @@ def _cut(chat: ChatFormat, ids: Sequence[int], at: int) -> Iterator[Finding]:
             yield Finding("tokens", "split_token", told)
 
 
-def _decoded(chat: ChatFormat, ids: Sequence[int]) -> str:
+def _decoded(chat: "ChatFormat", ids: Sequence[int]) -> str:
     return str(chat.tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))

@@ -12,14 +12,19 @@ Problem = tuple[str, str]
 
 
 def problems(content: Content) -> Iterator[Problem]:
-    """What is wrong with a conversation, or with a document of prompt and continuation."""
+    """What is wrong with a row, which has messages, prompt and continuation, text or tokens."""
     if "messages" in content:
         yield from _conversation(content)
     elif "prompt" in content or "continuation" in content:
         for key in ("prompt", "continuation"):
             yield from _text(content.get(key), key)
+    elif "tokens" in content:
+        yield from _tokenised(content)
+    elif "text" in content:
+        yield from _text(content["text"], "text")
     else:
-        yield "", f"has no messages and no prompt; its fields are {', '.join(content) or 'none'}"
+        told = ", ".join(content) or "none"
+        yield "", f"has no messages, prompt, text or tokens; its fields are {told}"
 
 
 def _conversation(content: Content) -> Iterator[Problem]:
@@ -32,6 +37,14 @@ def _conversation(content: Content) -> Iterator[Problem]:
     if not isinstance(content.get("deliberation"), bool):
         yield "deliberation", f"must be true or false, is {_shown(content.get('deliberation'))}"
     yield from _list(content.get("tools"), "tools", _tool)
+
+
+def _tokenised(content: Content) -> Iterator[Problem]:
+    tokens, mask = content["tokens"], content.get("mask")
+    yield from _numbers(tokens, "tokens", "a token id", lambda value: value >= 0)
+    yield from _numbers(mask, "mask", "0 or 1", lambda value: value in (0, 1))
+    if isinstance(tokens, list) and isinstance(mask, list) and len(tokens) != len(mask):
+        yield "mask", f"has {len(mask)} values for {len(tokens)} tokens"
 
 
 def _message(message: Any, path: str) -> Iterator[Problem]:
@@ -94,6 +107,17 @@ def _list(
 def _text(value: Any, path: str) -> Iterator[Problem]:
     if not isinstance(value, str):
         yield path, f"must be text, is {_shown(value)}"
+
+
+def _numbers(value: Any, path: str, wanted: str, sound: Callable[[int], bool]) -> Iterator[Problem]:
+    """The first that is no whole number or not sound: a row has up to a million of them."""
+    if not isinstance(value, list):
+        yield path, f"must be a list, is {_shown(value)}"
+        return
+    for index, inner in enumerate(value):
+        if type(inner) is not int or not sound(inner):
+            yield f"{path}[{index}]", f"must be {wanted}, is {_shown(inner)}"
+            return
 
 
 def _shown(value: Any) -> str:

@@ -6,8 +6,10 @@ its neighbours, so a prompt has the same tokens wherever it stands; and most wor
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from transformers import PreTrainedTokenizerBase
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _MOST = 1_000_000
 """Words that are remembered; then all are forgotten."""
@@ -16,7 +18,7 @@ _MOST = 1_000_000
 class Encoder:
     """Encodes texts with the words of `tokenizer`."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._tokenizer = tokenizer.backend_tokenizer
         self._known: dict[str, list[int]] = {}
 

@@ -18,7 +18,7 @@ def largest(length: Callable[[int], int], limit: int, *, least: int = 0) -> int:
     count, reached, ahead = least, base, 8
     for _ in range(_TRIES):
         found = length(count + ahead)
-        each = (found - base) / (count + ahead - least)
+        each = max(found - base, 1) / (count + ahead - least)
         if found <= limit:
             count, reached = count + ahead, found
             ahead = int((limit - reached) / each)

@@ -109,7 +109,7 @@ def test_a_row_of_the_wrong_shape_names_its_field(
 
 def test_rows_of_no_known_shape_are_broken() -> None:
     assert list(problems({"question": "?"})) == [
-        ("", "has no messages and no prompt; its fields are question")
+        ("", "has no messages, prompt, text or tokens; its fields are question")
     ]
     assert list(problems({"prompt": "a"})) == [("continuation", "must be text, is missing")]
 

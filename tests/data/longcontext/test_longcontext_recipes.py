@@ -128,6 +128,9 @@ def test_the_stage_writes_rows_and_figures(tmp_path: Path, folders: dict[str, Pa
     splits, figures = generated("longcontext.section_orders", 3, folders)
     written = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert written == splits["train"]
-    assert outcome.metrics == {"rows.train": len(written), **figures}
+    assert outcome.metrics == {
+        "rows.train": len(written), "tokens.train": figures["tokens"],
+        "optimised_tokens.train": figures["targets"], **figures,
+    }  # fmt: skip
     examples = dialogues(tmp_path / "train.jsonl", chat().tokenizer, 1024)
     assert sum(map(targets, examples)) == figures["targets"]

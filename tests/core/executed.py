@@ -1,0 +1,27 @@
+"""Plans executed node by node in the test's own process: real stages and store, without Ray."""
+
+from pathlib import Path
+
+from posttrain.execution import assign, execute
+from posttrain.journal import Journal
+from posttrain.plan import Plan, resolve
+from posttrain.recipe import load
+from posttrain.reports import describe
+from posttrain.store import Artifact, Store
+
+
+def planned(recipe: Path, *changes: str) -> Plan:
+    """The plan of a recipe against the store beside it."""
+    return resolve(load(recipe, changes), Store(recipe.parent / "store"))
+
+
+def executed(recipe: Path, *changes: str) -> dict[str, Artifact]:
+    """Node -> artifact, of all nodes; what the store has is not made again."""
+    plan, store = planned(recipe, *changes), Store(recipe.parent / "store")
+    Journal(store, plan.recipe.name).begin(describe(plan))
+    addresses: dict[str, str] = {}
+    for node in plan.nodes.values():
+        done = node.cached.address if node.cached else None
+        assignment = assign(node, plan.recipe, store, addresses, {})
+        addresses[node.name] = done or execute(assignment)
+    return {name: store.get(address) for name, address in addresses.items()}
