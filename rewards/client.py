@@ -175,7 +175,7 @@ class RewardClient:
         return endpoint
 
     def _leave_alone(self, endpoint: Endpoint, fault: _Unavailable) -> None:
-        if fault.reason == "overload":
+        if fault.reason in ("overload", "timeout"):
             endpoint.rest(asyncio.get_running_loop().time(), fault.rest)
         elif endpoint.eject():
             _log.warning("%s is out of use until it is ready again: %s", endpoint.url, fault)
@@ -230,9 +230,11 @@ class RewardClient:
                 f"{endpoint.url}/v1/score", data=body, headers=_JSON, allow_redirects=False
             ) as reply:
                 return reply.status, reply.headers, await reply.read()
-        except (aiohttp.ClientError, TimeoutError) as fault:
-            said = f"{endpoint.url}: {str(fault) or 'timed out'}"
-            raise _Unavailable("unreachable", said) from None
+        except aiohttp.ClientError as fault:
+            raise _Unavailable("unreachable", f"{endpoint.url}: {fault}") from None
+        except TimeoutError:  # A slow lot tells nothing of an endpoint's health.
+            said = f"{endpoint.url}: no reply within {self._timeout:g} s"
+            raise _Unavailable("timeout", said) from None
         finally:
             endpoint.outstanding -= 1
 

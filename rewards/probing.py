@@ -57,9 +57,8 @@ async def _finding(client: RewardClient, row: dict[str, Any], readiness: dict[st
     name, passed, times = row["name"], 0, []
     canaries = _canaries(name)
     for canary in canaries:
-        item = canary.item.model_copy(update={"verifier": name})
         began = time.monotonic()
-        (verdict,) = await client.score([item])
+        (verdict,) = await client.score([canary.under(name).item])
         times.append(1000 * (time.monotonic() - began))
         passed += canary.passes(verdict)
     reason = readiness[name]["reason"]

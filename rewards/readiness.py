@@ -40,18 +40,18 @@ class Readiness:
 
     async def _watch(self, profile: Profile) -> None:
         for canary in cycle(profile.canaries):
-            reason = await self.reason(profile.name, canary)
+            reason = await self.reason(canary)
             self.reasons[profile.name] = reason
             await asyncio.sleep(_EVERY if reason is None else _AGAIN)
 
-    async def reason(self, name: str, canary: Canary) -> str | None:
-        """Ask about `canary`: why verifier `name` is not ready, if it is not."""
-        item = canary.item.model_copy(update={"verifier": name})
+    async def reason(self, canary: Canary) -> str | None:
+        """Ask about `canary`: why its verifier is not ready, if it is not."""
+        item = canary.item
         try:
             async with asyncio.timeout(self._within):
                 verdict = await self._probe(item)
         except TimeoutError:
-            return self.reasons[name]
+            return self.reasons[item.verifier]
         except Exception as fault:  # noqa: BLE001 - an inline verifier's fault is its reason
             return f"canary {item.id}: {type(fault).__name__}: {fault}"
         if canary.passes(verdict):

@@ -54,6 +54,10 @@ class Recorder:
         self._write()
         await written
 
+    def close(self) -> None:
+        """End the writer; what it has been given is written first."""
+        self._thread.shutdown(wait=True)
+
     def _write(self) -> None:
         if self._writing or not self._pending:
             return

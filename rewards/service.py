@@ -104,7 +104,7 @@ class Service:
             self.profiles = await self._nursery.profiles()
             await stack.enter_async_context(self._pool)
             routes = {one.name: await self._route(one, stack) for one in self.profiles}
-            recorder = self._recorder()
+            recorder = self._recorder(stack)
             scorer = Scorer(routes, self._cache, self._metrics, recorder, self._pool.lend)
             within = _CANARY_WITHIN * self._limits.deadline
             self._readiness = Readiness(self.profiles, scorer.probe, within)
@@ -125,10 +125,12 @@ class Service:
         stack.push_async_callback(remote.end)
         return Route(profile.digest, remote)
 
-    def _recorder(self) -> Recorder | None:
+    def _recorder(self, stack: AsyncExitStack) -> Recorder | None:
         if self._ledger is None:
             return None
-        return Recorder(self._ledger, {one.name: one.digest for one in self.profiles})
+        recorder = Recorder(self._ledger, {one.name: one.digest for one in self.profiles})
+        stack.callback(recorder.close)
+        return recorder
 
     def _show(self, scorer: Scorer, routes: Mapping[str, Route]) -> None:
         places = {route.place for route in routes.values()}

@@ -15,11 +15,11 @@ import torch
 from transformers import PreTrainedModel
 
 from posttrain.data.chat import ChatFormat, Rendered
-from posttrain.data.checks.wilson import interval
 from posttrain.data.documents import render_document
 from posttrain.data.turn import ANSWER_TOOL, AssistantTurn, answers
 from posttrain.evaluation.generation import sample
 from posttrain.evaluation.suites import Answers, Continuation, LongContext, Needles, Suite
+from rewards.wilson import interval
 
 Row = Mapping[str, Any]
 

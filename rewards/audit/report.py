@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rewards.audit.probe import Check
-from rewards.audit.wilson import interval
+from rewards.wilson import interval
 
 
 class _Part(BaseModel):

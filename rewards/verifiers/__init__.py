@@ -38,20 +38,29 @@ class Unavailable(Exception):
 
 
 class Canary(Wire):
-    """An item whose score is known: it warms a worker and tells a sound one from a broken one."""
+    """An item whose score is known: it warms a worker and tells a sound one from a broken one.
+
+    A score may differ by `within`, for verifiers that need not be certain.
+    """
 
     item: Item
     score: Score
+    within: Score = 0.0
 
     def passes(self, verdict: Verdict) -> bool:
         """Whether `verdict` is the known one."""
-        return verdict.status == "scored" and verdict.score == self.score
+        return verdict.score is not None and abs(verdict.score - self.score) <= self.within
+
+    def under(self, name: str) -> "Canary":
+        """The same, for the verifier served as `name`."""
+        return self.model_copy(update={"item": self.item.model_copy(update={"verifier": name})})
 
 
 class Profile(Wire):
     """What a verifier says about itself; `gold` and `parameters` are JSON schemas.
 
-    Equal digests mean equal verdicts: equal code, data and versions of what the code stands on.
+    Equal digests mean equal code, data, settings that decide, and versions of what the code stands
+    on. What another service answers is not covered: the sandbox's own version, a judge's weights.
     """
 
     name: str
@@ -87,10 +96,10 @@ def load(name: str, module: str) -> tuple[ModuleType, Profile]:
     profile = Profile(
         name=name,
         runs=found.RUNS,
-        digest=version_digest(module, found.DISTRIBUTIONS),
+        digest=version_digest(module, found.DISTRIBUTIONS, getattr(found, "SETTINGS", ())),
         gold=found.GOLD.json_schema(),
         parameters=found.PARAMETERS.json_schema(),
-        canaries=list(found.CANARIES),
+        canaries=[canary.under(name) for canary in found.CANARIES],
     )
     if not profile.canaries:
         raise ValueError(f"verifier {name} ({module}) has no canary")

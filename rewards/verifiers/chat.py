@@ -13,6 +13,9 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from rewards.verifiers import Unavailable
 
+DEADLINE = 600.0
+"""Seconds an item may take in all, waiting for a place included."""
+
 TRIES = 5
 ALTERNATIVES = 20
 """Most probable tokens asked for; the usual limit of endpoints."""
@@ -35,7 +38,7 @@ class Settings(BaseModel):
     token: SecretStr | None = None
     concurrency: int = Field(default=32, ge=1)
     timeout: float = Field(default=30.0, gt=0)
-    deadline: float = Field(default=60.0, gt=0)
+    deadline: float = Field(default=60.0, gt=0, le=DEADLINE)
 
 
 class Alternative(BaseModel):
@@ -93,13 +96,16 @@ class Chat:
             "logprobs": True,
             "top_logprobs": ALTERNATIVES,
         }  # fmt: skip
-        fault = Unavailable("judge_timeout", "no place became free within the deadline")
+        async with self._gate:  # Waiting here counts for the caller's deadline, not for ours.
+            return await self._persistently(body)
+
+    async def _persistently(self, body: dict[str, object]) -> Answer:
+        fault = Unavailable("judge_timeout", "no answer came within the deadline")
         try:
             async with asyncio.timeout(self._settings.deadline):
                 for attempt in range(TRIES):
                     try:
-                        async with self._gate:
-                            return await self._once(body)
+                        return await self._once(body)
                     except _Again as again:
                         fault = again.fault
                         await asyncio.sleep(again.pause(attempt))

@@ -1,12 +1,14 @@
 """The version of a verifier: a digest of all that can change its verdicts.
 
 Covered are the source of its module and of every module of ours that it reaches by
-imports, the data files of the packages among them, and the versions of what else it stands on.
+imports, the data files of the packages among them, the versions of what else it stands on, and
+the settings that decide.
 """
 
 import ast
 import hashlib
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +18,11 @@ _SHARED = {"rewards", "rewards.verifiers"}
 """Packages that hold verifiers; their data belongs to none of them."""
 
 
-def version_digest(module: str, distributions: Sequence[str]) -> str:
-    """Hexadecimal sha256 for the verifier in `module`; PackageNotFoundError for a distribution."""
+def version_digest(module: str, distributions: Sequence[str], settings: Sequence[str] = ()) -> str:
+    """Hexadecimal sha256 for the verifier in `module`; PackageNotFoundError for a distribution.
+
+    `settings` are names of environment variables.
+    """
     digest = hashlib.sha256()
     for name, path in sorted(closure(module).items()):
         for file in (path, *_data(name, path)):
@@ -25,6 +30,8 @@ def version_digest(module: str, distributions: Sequence[str]) -> str:
             digest.update(f"{name} {file.name} {len(content)}\n".encode() + content)
     for distribution in sorted(distributions):
         digest.update(f"{distribution}=={version(distribution)}\n".encode())
+    for setting in sorted(settings):
+        digest.update(f"{setting}={os.environ.get(setting, '')}\n".encode())
     return digest.hexdigest()
 
 

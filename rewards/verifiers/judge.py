@@ -35,10 +35,12 @@ from pydantic import (
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.turn import read_turn
 from rewards.verifiers import Canary, Unavailable
+from rewards.verifiers.chat import DEADLINE as DEADLINE
 from rewards.verifiers.chat import Alternative, Answer, Chat, Settings
 
 RUNS: Literal["remote"] = "remote"
 DISTRIBUTIONS: Sequence[str] = ()
+SETTINGS: Sequence[str] = ("JUDGE_MODEL",)
 
 LOWEST, HIGHEST = 1, 5
 LEAST_MASS = 0.5
@@ -249,13 +251,8 @@ def _verdict(item: Item, names: Sequence[str], grades: Sequence[float]) -> Verdi
     return scored(item, mean, parts=parts, feedback=weakest if mean < 1 else None)
 
 
-class _Leaning(Canary):
-    """A canary of a judge that need not be certain of a grade."""
-
-    def passes(self, verdict: Verdict) -> bool:
-        """Whether the grade is nearer to the known one than to any other."""
-        return verdict.score is not None and abs(verdict.score - self.score) < 1 / 8
-
+_NEARER = 0.12
+"""Within this the grade is nearer to the known one than to any other."""
 
 _OWN = {"canary": b"Grade this response by the digit that it consists of.\n\n{{response}}\n"}
 """Texts that need no folder."""
@@ -267,7 +264,7 @@ def _canary(digit: int) -> Canary:
         id=f"canary-{digit}", verifier="judge", response=str(digit),
         parameters={"prompt": "Name a digit.", "templates": [template]},
     )  # fmt: skip
-    return _Leaning(item=item, score=(digit - LOWEST) / (HIGHEST - LOWEST))
+    return Canary(item=item, score=(digit - LOWEST) / (HIGHEST - LOWEST), within=_NEARER)
 
 
 CANARIES: Sequence[Canary] = [_canary(HIGHEST), _canary(LOWEST)]

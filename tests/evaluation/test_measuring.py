@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from posttrain.data import tiny
-from posttrain.data.checks.wilson import interval
 from posttrain.data.documents import render_document
 from posttrain.data.longcontext.probes import Probes, probes
 from posttrain.data.turn import AssistantTurn, ToolCall
@@ -24,6 +23,7 @@ from posttrain.evaluation.measuring import (
     respond,
 )
 from posttrain.evaluation.suites import Answers, Continuation, LongContext, Needles
+from rewards.wilson import interval
 from tests.evaluation.tiny_model import chat_format, model
 
 CHAT = chat_format()

@@ -197,6 +197,13 @@ def test_feedback_on_a_program_that_does_not_compile(verify: Verify) -> None:
     assert "\n" not in (verdict.feedback or "")
 
 
+def test_a_test_nobody_can_judge_is_no_part_of_a_fraction(verify: Verify) -> None:
+    gold = "from solution import f\n\ndef test_a():\n    assert f() == 1\n\n"
+    gold += "def test_b(tmp_path):\n    assert f() == 1\n"
+    verdict = verify(fenced("def f():\n    return 1"), gold, mode="fraction")
+    assert (verdict.status, verdict.reason) == ("abstained", "unsupported")
+
+
 def test_the_fraction_of_tests_passed(verify: Verify) -> None:
     gold = {"inputs": ["1", "2", "3", "4"], "outputs": ["1", "2", "0", "4"]}
     verdict = verify(fenced("print(input())"), gold, mode="fraction")

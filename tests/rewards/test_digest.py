@@ -51,6 +51,14 @@ def test_what_changes_it(package: Path, change: Callable[[Path], object], differ
     assert (version_digest("graded", ["pydantic"]) != before) == differs
 
 
+def test_settings_that_decide_count(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    for model in ("a", "b", "a"):
+        monkeypatch.setenv("JUDGE_MODEL", model)
+        found.add(version_digest("graded", ["pydantic"], ["JUDGE_MODEL"]))
+    assert len(found) == 2
+
+
 def test_versions_of_distributions_count(package: Path) -> None:
     assert version_digest("graded", ["pydantic"]) != version_digest("graded", ["pytest"])
     with pytest.raises(PackageNotFoundError):

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.rewards.service import Service, faulty_item
+from tests.rewards.faulty import FLAG
+from tests.rewards.service import Service, faulty_item, serving
 from tests.waiting import eventually
 
 DEEDS = ["spin", "backtrack", "exit", "crash", "hoard", "nonsense", "no-such-deed"]
@@ -75,6 +76,14 @@ def test_a_fault_does_not_touch_its_neighbours(frail: Service) -> None:
     found = [(v["status"], v["score"]) for v in verdicts]
     one, zero = ("scored", 1.0), ("scored", 0.0)
     assert found == [one, zero, one, zero, ("abstained", None), one]
+
+
+def test_a_verifier_under_another_name_has_the_same_rule_of_blame(tmp_path: Path) -> None:
+    """Its canaries were asked under the module's own name, so nobody was ever to blame."""
+    options = ("--verifiers", "other=tests.rewards.faulty", "--workers", "1", "--deadline", "1")
+    with serving(tmp_path, *options, env={FLAG: str(tmp_path / "flag")}) as service:
+        (verdict,) = service.score({**faulty_item("crash"), "verifier": "other"})
+    assert (verdict["status"], verdict["reason"]) == ("scored", "unverifiable")
 
 
 def test_a_verdict_is_that_of_its_item(frail: Service) -> None:

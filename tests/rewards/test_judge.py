@@ -340,13 +340,14 @@ def test_a_grade_is_on_the_scale_or_none(top: list[tuple[str, float]], text: str
 
 
 class Grader(BaseHTTPRequestHandler):
-    """A judge in a thread: it grades by the first digit of the response."""
+    """A judge in a thread: it grades by the first digit of the response, nearly certain of it."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         user = body["messages"][1]["content"]
         digit = re.search(r"<response \w+>\n\D*(\d)", user)
-        reply = json.dumps(saying(digit[1] if digit else "?")).encode()
+        graded = saying(digit[1], {digit[1]: 0.98, "3": 0.02}) if digit else saying("?")
+        reply = json.dumps(graded).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
@@ -371,6 +372,6 @@ def test_a_service_serves_the_judge(texts: Path, tmp_path: Path) -> None:
         server.server_close()
         thread.join(10)
         lost = service.score(item("5 it is.").model_dump())
-    assert [(v["status"], v["score"]) for v in graded] == [("scored", 0.75), ("failed", None)]
+    assert [(v["status"], v["score"]) for v in graded] == [("scored", 0.745), ("failed", None)]
     assert graded[1]["reason"] == "judge_no_grade"
     assert [(v["status"], v["reason"]) for v in lost] == [("failed", "judge_unreachable")]

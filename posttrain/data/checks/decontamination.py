@@ -18,9 +18,9 @@ from posttrain.data.checks.planting import PROMISED, Hosts, Plant, plant
 from posttrain.data.checks.report import Finding, Findings, Outcome
 from posttrain.data.checks.report import Parameters as Common
 from posttrain.data.checks.rows import Dataset, Row, Text, texts
-from posttrain.data.checks.wilson import interval
 from posttrain.data.checks.words import Encoder
 from posttrain.quantities import Share
+from rewards.wilson import interval
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

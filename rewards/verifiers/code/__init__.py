@@ -142,12 +142,14 @@ def _verdict(item: Item, result: Result, mode: str) -> Verdict:
     reason, _ = _TOLD[result.verdict]
     if mode == "all" or not result.tests:
         return scored(item, 0.0, reason, feedback=_feedback(result))
+    if any(test.verdict == "UNSUPPORTED" for test in result.tests):
+        return abstained(item, "unsupported", _unsupported(result))
     passed = sum(test.verdict == "OK" for test in result.tests) / result.total
     return scored(item, passed, reason, parts={"passed": passed}, feedback=_feedback(result))
 
 
 def _unsupported(result: Result) -> str:
-    return next((test.detail or "" for test in result.tests if test.verdict != "OK"), "")
+    return next((test.detail or "" for test in result.tests if test.verdict == "UNSUPPORTED"), "")
 
 
 def _feedback(result: Result) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from posttrain.data.checks import CHECKS, identity, module
 from posttrain.data.checks.report import Finding, Findings, Parameters
 from posttrain.data.checks.rows import Place, Row
-from posttrain.data.checks.wilson import interval
+from rewards.wilson import interval
 
 REASONS = st.lists(st.lists(st.sampled_from(["bad", "odd"]), max_size=3), max_size=30)
 

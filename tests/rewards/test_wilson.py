@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.audit.wilson import interval
+from rewards.wilson import interval
 
 
 @pytest.mark.parametrize(
