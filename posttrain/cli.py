@@ -262,10 +262,18 @@ def _told(fault: Exception) -> tuple[str, int]:
     """The line and the exit code of a fault."""
     if isinstance(fault, OSError):
         return _told_of_system(fault)
+    if isinstance(fault, ModuleNotFoundError) and _of_others(fault.name or ""):
+        needed = "this command needs the CPU environment: run `make install`"
+        return f"{needed} (there is no module {fault.name} here)", 2
     for kind, code in ((Refused, 3), (ValueError, 2), (ServiceFailed, 4), (RuntimeError, 1)):
         if isinstance(fault, kind):
             return str(fault), code
     return f"internal error: {fault.__class__.__name__}: {fault}; --debug shows where", 4
+
+
+def _of_others(module: str) -> bool:
+    """Whether a module comes with an extra, rather than with us."""
+    return module.partition(".")[0] not in ("", "posttrain", "rewards", "sandbox")
 
 
 def _told_of_use(fault: Any) -> str:

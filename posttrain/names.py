@@ -1,6 +1,8 @@
 """Names of runs, stages, data, suites and aliases: they form paths and addresses."""
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -19,3 +21,10 @@ def checked(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(checked)]
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """What to say to who gave an unknown name: the one known that is near, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(given, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

@@ -5,7 +5,6 @@ config, suites measured, seed, backend, and the keys of its inputs. Planning rea
 the store's records; it starts nothing and imports nothing heavy.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -13,6 +12,7 @@ from typing import Any
 
 from posttrain import digest, stages
 from posttrain.gates import Threshold
+from posttrain.names import nearest
 from posttrain.recipe import Recipe, Stage
 from posttrain.registry import CHECKPOINT_KINDS
 from posttrain.stages import DATA_KINDS, StageConfig
@@ -62,7 +62,9 @@ class Plan:
         """The part of the plan that `name` needs, `name` included; ValueError if unknown."""
         wanted = [node for node in self.nodes if node == name or node.startswith(f"{name}.")]
         if not wanted:
-            raise ValueError(f"no stage {name!r} in {self.recipe.name}; {_near(name, self.nodes)}")
+            raise ValueError(
+                f"no stage {name!r} in {self.recipe.name}; {nearest(name, self.nodes)}"
+            )
         needed: set[str] = set()
         while wanted:
             current = wanted.pop()
@@ -102,7 +104,7 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
         if suite not in recipe.suites:
             raise ValueError(
                 f"{place}: {name} measures suite {suite[:60]!r}, which is not declared under "
-                f"suites; {_near(suite, recipe.suites)}"
+                f"suites; {nearest(suite, recipe.suites)}"
             )
         wanted[f"suite.{suite}"] = recipe.suites[suite].data.partition(".")[0]
     for role, source in wanted.items():
@@ -118,7 +120,7 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
 def _misplaced(role: str, source: str, declared: Mapping[str, Stage]) -> str | None:
     """Why `source` cannot play `role`, if it cannot."""
     if source not in declared:
-        return f"{source[:60]!r}, which is not declared; {_near(source, declared)}"
+        return f"{source[:60]!r}, which is not declared; {nearest(source, declared)}"
     kind, kinds = declared[source].kind, _KINDS_OF_ROLE.get(role.partition(".")[0])
     if kinds and kind not in kinds:
         return f"{source!r}, whose kind is {kind}; that role is for {' or '.join(kinds)}"
@@ -195,8 +197,3 @@ def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
                     f"{place}: a gate needs suite {gate.suite!r} of {stage!r}, which no evaluate "
                     "stage measures; add it to the stage's `of` and `measure`"
                 )
-
-
-def _near(name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"

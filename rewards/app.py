@@ -2,7 +2,8 @@
 
 POST /v1/score      one item or {"items": [...]} -> {"verdicts": [...]}, in JSON or msgpack; 401
                     without the token, 413 too large, 415 another medium, 422 what is wrong where,
-                    429 with Retry-After when the queue is full, 503 when the service stops
+                    429 with Retry-After when the queue is full, 503 when the service stops;
+                    with `Cache-Control: no-cache` no verdict is one that was remembered
 GET  /v1/verifiers  what is served: shapes of gold and parameters, version digests
 GET  /healthz       200 while the service runs; needs no token
 GET  /readyz        200 when a canary of every verifier passed, else 503; the reasons

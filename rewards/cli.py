@@ -7,8 +7,9 @@ Only what a command needs is imported, for `posttrain` carries these commands to
 import asyncio
 import errno
 import os
+import shlex
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rewards.rescoring import Reverification, Summary
+    from rewards.serve import ServeOptions
+    from rewards.verifiers import Profile
 
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 """Faults of a path we were given, rather than of the machine."""
+
+PATIENCE = 3600.0
+"""Seconds, that of rescoring.py."""
 
 INTERRUPTED = 130
 """What Typer returns for a command that Ctrl-C ended."""
@@ -37,6 +43,10 @@ app = typer.Typer(
 Where = Annotated[
     list[str] | None,
     typer.Option("--url", help="endpoint of a service, may be repeated; else one is started"),
+]
+Patience = Annotated[
+    float,
+    typer.Option(min=1e-3, help="seconds an item may wait for its verdict, its turn included"),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="worker processes (default: one a core)")]
 
@@ -76,19 +86,25 @@ def serve(
         queue=queue, cache=cache, drain=drain, token_file=token_file, ledger=ledger,
         verifiers=SELF_CONTAINED if verifiers is None else verifiers.split(","),
     )  # fmt: skip
-    raise typer.Exit(run(options, lambda bound: _say_where(options.host, bound, port_file)))
+    raise typer.Exit(run(options, lambda port, profiles: _say_where(options, port, profiles)))
 
 
-def _say_where(host: str, port: int, port_file: Path | None) -> None:
+def _say_where(options: "ServeOptions", port: int, profiles: Sequence["Profile"]) -> None:
     """Tell people; a program that started the service reads the port from its file."""
-    if port_file is not None:
+    if options.port_file is not None:
         return
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    token = os.environ.get("REWARDS_TOKEN") and ' -H "Authorization: Bearer $REWARDS_TOKEN"'
-    item = '{"id": "1", "verifier": "answer", "answers": ["4.0"], "gold": ["4"]}'
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    url, token, shown = f"http://{host}:{port}", "", ""
+    if options.token_file is not None:
+        token = f"$(cat {shlex.quote(str(options.token_file))})"
+        shown = f"REWARDS_TOKEN={token} "
+    elif os.environ.get("REWARDS_TOKEN"):
+        token = "$REWARDS_TOKEN"
+    header = f' -H "Authorization: Bearer {token}"' if token else ""
+    item = shlex.quote(profiles[0].canaries[0].item.model_dump_json(exclude_defaults=True))
     print(f"serving at {url}; next:")
-    print(f"  curl {url}/v1/score{token or ''} -H 'Content-Type: application/json' -d '{item}'")
-    print(f"  posttrain rewards probe {url}", flush=True)
+    print(f"  curl {url}/v1/score{header} -H 'Content-Type: application/json' -d {item}")
+    print(f"  {shown}posttrain rewards probe {url}", flush=True)
 
 
 @app.command()
@@ -100,11 +116,14 @@ def probe(url: Annotated[str, typer.Argument(metavar="URL")]) -> None:
     table = _table("verifier", "runs", "version", "ready", "canaries", "slowest")
     for row in findings:
         took = "" if row.slowest_ms is None else f"{row.slowest_ms:.1f} ms"
-        canaries = f"{row.passed} of {row.asked}" if row.asked else "none known here"
-        table.add_row(row.name, row.runs, row.digest[:12], row.reason or "yes", canaries, took)
+        unasked = "not asked" if row.reason else "none known here"
+        canaries = f"{row.passed} of {row.asked}" if row.asked else unasked
+        ready = "no" if row.reason else "yes"
+        table.add_row(row.name, row.runs, row.digest[:12], ready, canaries, took)
     _show(table)
-    if any(row.reason for row in findings):
-        raise ConnectionError(f"{url} is not ready; its log says why")
+    if waiting := [row for row in findings if row.reason]:
+        print(*(f"{row.name} is not ready: {row.reason}" for row in waiting), sep="\n", flush=True)
+        raise ConnectionError(f"{url} is not ready; the reasons are above")
     if wrong := [row.name for row in findings if row.passed < row.asked]:
         raise RuntimeError(f"canaries of {', '.join(wrong)} have other verdicts than they should")
     print(f"next: posttrain rewards score ITEMS.jsonl --url {url}")
@@ -117,26 +136,49 @@ def score(
     out: Annotated[Path | None, typer.Option(help="default: FILE with .verdicts.jsonl")] = None,
     ledger: Annotated[Path | None, typer.Option(help="folder of a ledger to append to")] = None,
     workers: Workers = None,
+    patience: Patience = PATIENCE,
 ) -> None:
     """Score a file of items and write their verdicts."""
     from rewards import rescoring
     from rewards.ledger import verifiers
 
-    names, total = set[str](), 0
-    for item in rescoring.read_items(file):
-        names.update(verifiers(item))
+    places, total = dict[str, str](), 0
+    for place, item in rescoring.placed_items(file):
+        for name in verifiers(item):
+            places.setdefault(name, place)
         total += 1
     target = _target(out or file.with_suffix(".verdicts.jsonl"), file, total)
-    with _endpoints(url, names, workers) as endpoints, _progress(total) as advance:
-        summary = _run(rescoring.score(endpoints, file, target, ledger, advance))
-    _show(_summary_table(summary))
-    for verifier, (mean, count) in summary.means().items():
-        print(f"{verifier}: mean score {mean:.4f} over {count}")
+    summary = rescoring.Summary()
+    with (
+        _endpoints(url, places, workers, patience) as endpoints,
+        _progress(total, patience) as advance,
+    ):
+        scoring = rescoring.score(
+            endpoints, file, target, ledger, advance, summary, patience=patience
+        )
+        try:
+            _run(scoring)
+        except KeyboardInterrupt:
+            done, where = sum(summary.counts.values()), ledger or rescoring.draft_of(target)
+            told = f"interrupted: {done} of {total} scored; in {where}"
+            raise RuntimeError(told) from None
+    _tell_summary(summary)
     print(f"verdicts: {target}")
-    kept = f"reverify {ledger}" if ledger else f"score {file} --ledger LEDGER (then reverify)"
-    print(f"next: posttrain rewards {kept}")
+    kept = f"reverify {ledger}" if ledger else f"score {file} --ledger LEDGER"
+    again = "".join(f" --url {each}" for each in url or ())
+    print(
+        f"next: posttrain rewards {kept}{again}{'' if ledger else ' (then reverify)'}", flush=True
+    )
+    _raise_if_unscored(summary, total)
+
+
+def _raise_if_unscored(summary: "Summary", total: int) -> None:
+    """Raise if there are faults, or no scores."""
     if faults := summary.number("failed"):
         raise ConnectionError(f"{faults} of {total} items have no verdict; the reasons are above")
+    if not summary.number("scored"):
+        first = next(iter(summary.details.values()))
+        raise RuntimeError(f"nothing is scored: {total} of {total} abstained; the first: {first}")
 
 
 @app.command()
@@ -145,19 +187,28 @@ def reverify(
     url: Where = None,
     out: Annotated[Path | None, typer.Option(help="default: LEDGER/flips.jsonl")] = None,
     workers: Workers = None,
+    patience: Patience = PATIENCE,
 ) -> None:
     """Score a ledger's items again and report the verdicts that flipped."""
     from rewards import rescoring
     from rewards.ledger import read, verifiers
 
-    names, total = set[str](), 0
+    places, total, left_out = dict[str, str](), 0, 0
     for record in read(ledger):
-        names.update(verifiers(record.item))
+        if not rescoring.can_flip(record):
+            left_out += 1
+            continue
+        places.update(dict.fromkeys(verifiers(record.item), str(ledger)))
         total += 1
     target = _target(out or ledger / "flips.jsonl", ledger, total)
-    with _endpoints(url, names, workers) as endpoints, _progress(total) as advance:
-        found = _run(rescoring.reverify(endpoints, ledger, target, advance))
+    with (
+        _endpoints(url, places, workers, patience) as endpoints,
+        _progress(total, patience) as advance,
+    ):
+        found = _run(rescoring.reverify(endpoints, ledger, target, advance, patience=patience))
     _show(_flip_table(found))
+    if left_out:
+        print(f"{left_out} records are left out: their verifier was not served")
     if unknown := found.unknown.total():
         print(f"{unknown} records are neither: their verdict failed, then or now")
     if found.flips:
@@ -182,17 +233,21 @@ def audit(
     from rewards.verifiers import SELF_CONTAINED
 
     names = SELF_CONTAINED if verifiers is None else verifiers.split(",")
+    target = None if out is None else _writable(out)
     try:
         report = run(url, verifiers=names, probes=probes, seed=seed)
     except HostingFault as fault:
         raise ConnectionError(str(fault)) from None
-    if out is not None:
-        _writable(out).write_text(report.model_dump_json(indent=1))
-    print(*report.lines(), sep="\n")
+    if target is not None:
+        target.write_text(report.model_dump_json(indent=1))
+    print(*report.lines(), sep="\n", flush=True)
     if exceeded := report.exceeded(
         max_false_accept=max_false_accept, max_false_reject=max_false_reject
     ):
         raise RuntimeError("; ".join(exceeded))
+    for name, most in (("accepts", max_false_accept), ("rejects", max_false_reject)):
+        if most is not None:
+            print(f"holds: at most {100 * most:g} % false {name}")
 
 
 def _target(path: Path, source: Path, total: int) -> Path:
@@ -203,6 +258,8 @@ def _target(path: Path, source: Path, total: int) -> Path:
 
 
 def _writable(path: Path) -> Path:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give --out a file")
     if not path.parent.is_dir():
         raise ValueError(f"{path.parent} is no folder; make it, or give another --out")
     return path
@@ -210,34 +267,43 @@ def _writable(path: Path) -> Path:
 
 @contextmanager
 def _endpoints(
-    given: Sequence[str] | None, names: set[str], workers: int | None
+    given: Sequence[str] | None, places: Mapping[str, str], workers: int | None, patience: float
 ) -> Iterator[Sequence[str]]:
-    """The endpoints named, or that of a service of our own for as long as it is needed."""
+    """The endpoints named, or that of a service of our own for as long as it is needed.
+
+    `places` say where each verifier is asked for.
+    """
     if given:
+        from rewards.probing import unready
+
+        for line in _run(unready(given)):
+            sys.stderr.write(f"{line}; an item waits up to {patience:g} s (--patience)\n")
         yield given
         return
     from rewards.audit.hosting import HostingFault, rewards_service
     from rewards.verifiers import BUILT_IN
 
-    if strange := sorted(names - set(BUILT_IN)):
-        raise ValueError(
-            f"{', '.join(strange)}: not built in; start a service with --verifiers NAME=MODULE and "
-            "give its --url"
-        )
+    for name, place in places.items():
+        if name not in BUILT_IN:
+            raise ValueError(
+                f"{place}: {name}: not built in; start a service with --verifiers NAME=MODULE and "
+                "give its --url"
+            )
     try:
-        with rewards_service(sorted(names), workers=workers or os.cpu_count() or 1) as url:
+        with rewards_service(sorted(places), workers=workers or os.cpu_count() or 1) as url:
             yield [url]
     except HostingFault as fault:
         raise ConnectionError(str(fault)) from None
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Any]:
+def _progress(total: int, patience: float) -> Iterator[Any]:
     """A bar on the terminal; yields what is called with the number of items done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    shown = f"(an item waits up to {patience:g} s)"
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), shown)
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
@@ -266,11 +332,15 @@ def _show(table: "Table") -> None:
     console.print(table)
 
 
-def _summary_table(summary: "Summary") -> "Table":
+def _tell_summary(summary: "Summary") -> None:
     table = _table("verifier", "status", "reason", "items")
     for outcome, count in sorted(summary.counts.items()):
         table.add_row(*outcome, str(count))
-    return table
+    _show(table)
+    for (verifier, status, reason), detail in sorted(summary.details.items()):
+        print(f"{verifier} {status} {reason}, the first: {detail}")
+    for verifier, (mean, scores) in summary.means().items():
+        print(f"{verifier}: mean score {mean:.4f} over {scores}")
 
 
 def _flip_table(found: "Reverification") -> "Table":
@@ -298,6 +368,8 @@ def main() -> NoReturn:
 
 def _told(fault: Exception) -> tuple[str, int]:
     """The line and the exit code of a fault."""
+    if isinstance(fault, ModuleNotFoundError):
+        return f"there is no module {fault.name} here; this needs pip install '.[rewards]'", 2
     if isinstance(fault, OSError) and fault.errno in UNUSABLE:
         return f"{fault.filename} cannot be used: {fault.strerror}", 2
     for kind, code in ((OSError, 4), (ValueError, 2), (RuntimeError, 1)):

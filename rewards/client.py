@@ -53,7 +53,8 @@ class RewardClient:
 
     `url` names the service's endpoint, or several. `timeout` bounds one request and `patience` all
     that is done for an item, in seconds. Up to `connections` requests of `batch` items each are
-    under way at once. `token` is by default that of the environment variable REWARDS_TOKEN.
+    under way at once. `token` is by default that of the environment variable REWARDS_TOKEN. If
+    `fresh`, no verdict is one that the service remembers.
     """
 
     def __init__(
@@ -65,9 +66,10 @@ class RewardClient:
         patience: float = 180.0,
         connections: int = 64,
         batch: int = 32,
+        fresh: bool = False,
     ) -> None:
         self._endpoints = Endpoints([url] if isinstance(url, str) else url)
-        self._headers = _headers(token)
+        self._headers = _headers(token) | ({"Cache-Control": "no-cache"} if fresh else {})
         self._timeout = timeout
         self._patience = patience
         self._batcher = Batcher(self._deliver, batch, connections)

@@ -98,7 +98,8 @@ class Front:
         entries = _decoded(await self._body(headers, receive), kind)
         try:
             scorer = self._service.scorer or await self._service.started()
-            verdicts = await scorer.score(entries, lambda: _disconnected(receive))
+            fresh = b"no-cache" in headers.get(b"cache-control", b"").lower()
+            verdicts = await scorer.score(entries, lambda: _disconnected(receive), fresh=fresh)
         except Overloaded:
             raise Refusal(429, "the queue is full; try again", _BUSY) from None
         except asyncio.CancelledError:  # Only the server's end cancels a request.

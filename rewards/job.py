@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 class Job:
     """A check; times are those of the monotonic clock.
 
+    `message` is what a worker is sent, made here, so that nothing can fail once it has the job.
     `waiters` are called once it is settled; without any, it need not begin. `settled` is called
     before them. `holder` is the worker that answers for it: another one that was given it before is
     not to be blamed for it.
     """
 
-    __slots__ = ("arrived", "holder", "item", "settled", "started", "verdict", "waiters")
+    __slots__ = ("arrived", "holder", "item", "message", "settled", "started", "verdict", "waiters")
 
     def __init__(self, item: Item, settled: "Callable[[Job], None] | None" = None) -> None:
         self.item = item
+        self.message = item.model_dump_json().encode()
         self.settled = settled
         self.waiters: list[Callable[[], None]] = []
         self.verdict: Verdict | None = None
@@ -36,10 +38,6 @@ class Job:
     def wanted(self) -> bool:
         """Whether somebody waits for its verdict still."""
         return self.verdict is None and bool(self.waiters)
-
-    def message(self) -> bytes:
-        """What a worker is sent."""
-        return self.item.model_dump_json().encode()
 
     def drop(self) -> None:
         """Let it go undone: nobody waits for it."""
@@ -55,6 +53,9 @@ class Job:
         item = self.item
         if verdict.id != item.id or verdict.verifier != item.verifier:
             verdict = verdict.model_copy(update={"id": item.id, "verifier": item.verifier})
+        if verdict.status == "failed" and self.started is not None:
+            elapsed = round(1000 * (time.monotonic() - self.started), 3)
+            verdict = verdict.model_copy(update={"elapsed_ms": elapsed})
         self.verdict = verdict
         if self.settled is not None:
             self.settled(self)
@@ -68,10 +69,11 @@ class Share:
     It takes no blame: what does not come back whole is undone, and the service's again.
     """
 
-    __slots__ = ("done", "holder", "items", "started")
+    __slots__ = ("done", "holder", "items", "message", "started")
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
+        self.message = _ITEMS.dump_json(list(items))
         self.done: asyncio.Future[Sequence[Verdict] | None]
         self.done = asyncio.get_running_loop().create_future()
         self.holder: Worker | None = None
@@ -82,10 +84,6 @@ class Share:
         if not self.done.done():
             whole = verdicts is not None and len(verdicts) == len(self.items)
             self.done.set_result(verdicts if whole else None)
-
-    def message(self) -> bytes:
-        """What a worker is sent."""
-        return _ITEMS.dump_json(list(self.items))
 
 
 _ITEMS = TypeAdapter(list[Item])

@@ -89,7 +89,10 @@ class Ledger:
         self._sealer = ThreadPoolExecutor(1, "ledger")
         self._sealing: list[Future[None]] = []
         self._log: segments.Log | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"{folder} is no folder; a ledger needs one") from None
         self._lock = _locked(folder)
         try:
             self._recover()

@@ -25,6 +25,10 @@ class StartFault(Exception):
     """No zygote could be started; the message says why."""
 
 
+class Unservable(StartFault):
+    """A verifier cannot be loaded, or fails its canary; the message says which and why."""
+
+
 class Zygote:
     """A zygote process. Start it from the main thread: the kernel ties its life to that thread."""
 
@@ -54,7 +58,7 @@ class Zygote:
             raise StartFault(lost.detail) from None
         content = json.loads(text)
         if "fault" in content:
-            raise StartFault(content["fault"])
+            raise Unservable(content["fault"])
         return PROFILES.validate_python(content)
 
     async def fork(self, progress: Callable[[], None]) -> Worker:
@@ -71,9 +75,13 @@ class Zygote:
         worker.pid = answer["pid"]
         return worker
 
-    async def kill(self, worker: Worker) -> None:
-        """Kill a worker of this zygote and wait for its end; Lost if the zygote has gone."""
-        await self._order({"kill": worker.pid}, [])
+    async def kill(self, worker: Worker) -> int:
+        """Kill a worker of this zygote; returns the status it ended with, before the kill if it
+
+        was dead already. Lost if the zygote has gone.
+        """
+        status: int = (await self._order({"kill": worker.pid}, []))["status"]
+        return status
 
     def end(self) -> None:
         """Kill it, and with it all its workers."""
@@ -142,16 +150,15 @@ class Nursery:
             return worker
         raise StartFault(f"the workers' parent died {_TRIES} times in a row")
 
-    async def kill(self, worker: Worker) -> bool:
-        """Kill `worker`; returns once it has ended, and whether its zygote lives."""
+    async def kill(self, worker: Worker) -> int | None:
+        """Kill `worker`; returns its wait status, or None if its zygote has gone with it."""
         zygote = self._homes.pop(worker)
         worker.close()
         try:
-            await zygote.kill(worker)
+            return await zygote.kill(worker)
         except Lost:
             await self._forget(zygote)
-            return False
-        return True
+            return None
 
     def end(self) -> None:
         """Kill all there is."""

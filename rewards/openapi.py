@@ -46,6 +46,12 @@ _REFUSALS = {
 }  # fmt: skip
 
 
+_CACHE_CONTROL = {
+    "name": "Cache-Control", "in": "header", "required": False, "schema": {"type": "string"},
+    "description": "With `no-cache` every item is checked; no verdict is one that was remembered",
+}  # fmt: skip
+
+
 def described(app: FastAPI, *, guarded: bool) -> dict[str, Any]:
     """The document of `app` and of scoring; `guarded` if a token is needed. Made once."""
     if app.openapi_schema is None:
@@ -71,6 +77,7 @@ def _operation(schemas: dict[str, Any]) -> dict[str, Any]:
         "summary": "Score",
         "description": "Verdicts on one item, or on `items`, in their order.",
         "operationId": "score",
+        "parameters": [_CACHE_CONTROL],
         "requestBody": {"required": True, "content": _content(body, MSGPACK)},
         "responses": dict(sorted(responses.items())),
     }

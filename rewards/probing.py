@@ -1,10 +1,14 @@
-"""What a running service says of itself, and how it does on the canaries known here."""
+"""What a running service says of itself, and how it does on the canaries known here.
+
+No verdict counts that the service remembers.
+"""
 
 import importlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from rewards.client import TOKEN, RewardClient
 from rewards.verifiers import BUILT_IN, Canary
@@ -30,22 +34,42 @@ async def probed(url: str) -> list[Finding]:
 
     ConnectionError if there is no service at `url`, ValueError if it refuses our token.
     """
-    async with RewardClient(url, patience=_PATIENCE) as client:
+    async with RewardClient(url, patience=_PATIENCE, fresh=True) as client:
         ((status, readiness),) = await client.ask("/readyz")
         if status not in (200, 503) or "verifiers" not in readiness:
-            raise _fault(url, status, readiness)
+            raise refusal(url, status, readiness)
         if status == 503:
             return [_unready(name, each) for name, each in readiness["verifiers"].items()]
         ((status, served),) = await client.ask("/v1/verifiers")
         if status != 200:
-            raise _fault(url, status, served)
+            raise refusal(url, status, served)
         return [await _finding(client, row, readiness["verifiers"]) for row in served["verifiers"]]
 
 
-def _fault(url: str, status: int, content: Any) -> Exception:
+async def unready(urls: Sequence[str]) -> list[str]:
+    """A line for each of `urls` that is not ready; raises as `probed` if none answers."""
+    async with RewardClient(urls) as client:
+        replies = await client.ask("/readyz")
+    faults = [
+        refusal(url, status, content)
+        for url, (status, content) in zip(urls, replies, strict=True)
+        if status not in (200, 503)
+    ]
+    if len(faults) == len(urls):
+        raise faults[0]
+    waiting = [url for url, (status, _) in zip(urls, replies, strict=True) if status == 503]
+    return [*map(str, faults), *(f"{url} is not ready yet" for url in waiting)]
+
+
+def refusal(url: str, status: int, content: Any) -> Exception:
+    """Why `url` did not answer as a reward service: ValueError or ConnectionError."""
     if status in (401, 403):
         return ValueError(f"{url} refuses the token; set {TOKEN}")
-    said = f"{url} is no reward service: HTTP {status}" if status else str(content)
+    if not status:
+        return ConnectionError(str(content))
+    said, parts = f"{url} is no reward service: HTTP {status}", urlsplit(url)
+    if parts.path.strip("/"):
+        said += f"; give the base URL, {parts.scheme}://{parts.netloc}"
     return ConnectionError(said)
 
 

@@ -4,6 +4,9 @@ At a low rate, by the same way as any item. A canary that has to wait behind oth
 """
 
 import asyncio
+import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import cycle
 
@@ -11,14 +14,20 @@ from rewards.schema import Item, Verdict
 from rewards.verifiers import Canary, Profile
 
 _EVERY = 30.0
+_EVERY_REMOTE = 5.0
 _AGAIN = 1.0
 """Seconds from one canary of a verifier to the next, if it passed and if it did not."""
+
+_BUSY = 30.0
+"""Seconds for which a service that has no room is as ready as it was."""
+
+_log = logging.getLogger(__name__)
 
 
 class Readiness:
     """Asks `probe` about the canaries of `profiles`; `within` bounds each, in seconds.
 
-    `reasons` say for each verifier why it is not ready, or None.
+    `reasons` say for each verifier why it is not ready, or None; what changes is logged.
     """
 
     def __init__(
@@ -31,6 +40,7 @@ class Readiness:
         self._profiles = profiles
         self._probe = probe
         self._within = within
+        self._passed = dict.fromkeys(self.reasons, -math.inf)
 
     async def run(self) -> None:
         """Keep `reasons` up to date until cancelled."""
@@ -39,10 +49,15 @@ class Readiness:
                 group.create_task(self._watch(profile))
 
     async def _watch(self, profile: Profile) -> None:
+        every = _EVERY_REMOTE if profile.runs == "remote" else _EVERY
+        told: bool | None = None
         for canary in cycle(profile.canaries):
             reason = await self.reason(canary)
             self.reasons[profile.name] = reason
-            await asyncio.sleep(_EVERY if reason is None else _AGAIN)
+            if told != (reason is None):
+                told = reason is None
+                _log.warning("rewards: %s is %s", profile.name, _state(reason))
+            await asyncio.sleep(every if reason is None else _AGAIN)
 
     async def reason(self, canary: Canary) -> str | None:
         """Ask about `canary`: why its verifier is not ready, if it is not."""
@@ -54,7 +69,20 @@ class Readiness:
             return self.reasons[item.verifier]
         except Exception as fault:  # noqa: BLE001 - an inline verifier's fault is its reason
             return f"canary {item.id}: {type(fault).__name__}: {fault}"
+        now = time.monotonic()
         if canary.passes(verdict):
+            self._passed[item.verifier] = now
+            return None
+        if _is_overload(verdict) and now - self._passed[item.verifier] < _BUSY:
             return None
         why = f"{verdict.reason}: {verdict.detail}" if verdict.score is None else verdict.score
         return f"canary {item.id}: {verdict.status} ({why}), not {canary.score:g}"
+
+
+def _state(reason: str | None) -> str:
+    return "ready" if reason is None else f"not ready: {reason}"
+
+
+def _is_overload(verdict: Verdict) -> bool:
+    """Whether another service had no room for the canary."""
+    return verdict.status == "failed" and (verdict.reason or "").endswith("overload")

@@ -67,19 +67,19 @@ class Recorder:
         outcome = loop.run_in_executor(self._thread, self._append, lot)
         outcome.add_done_callback(lambda done: self._written(lot, done))
 
-    def _append(self, lot: Sequence[_Entry]) -> list[OSError | None]:
+    def _append(self, lot: Sequence[_Entry]) -> list[Exception | None]:
         return [self._append_one(entry) for entry in lot]
 
-    def _append_one(self, entry: _Entry) -> OSError | None:
+    def _append_one(self, entry: _Entry) -> Exception | None:
         try:
             self._ledger.append(
                 entry.items, entry.verdicts, digests=self._digests, latency_ms=entry.latency_ms
             )
-        except OSError as fault:
+        except Exception as fault:  # noqa: BLE001 - told to the one request it belongs to
             return fault
         return None
 
-    def _written(self, lot: Sequence[_Entry], done: asyncio.Future[list[OSError | None]]) -> None:
+    def _written(self, lot: Sequence[_Entry], done: asyncio.Future[list[Exception | None]]) -> None:
         self._writing = False
         bug = done.exception()
         faults = [bug] * len(lot) if bug is not None else done.result()

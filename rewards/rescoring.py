@@ -26,6 +26,10 @@ LOT = 4096
 PATIENCE = 3600.0
 """Seconds for an item of a lot, most of which it waits for its turn."""
 
+_UNKNOWN = "unknown_verifier"
+_MARK = b"\xef\xbb\xbf"
+"""A byte order mark, which some editors put before the first line."""
+
 Outcome = tuple[str, str, str]
 """Verifier, status and reason."""
 
@@ -34,14 +38,21 @@ _T = TypeVar("_T")
 
 def read_items(path: Path) -> Iterator[Entry]:
     """The items of a JSONL file; ValueError with file and line where one is none."""
+    return (item for _, item in placed_items(path))
+
+
+def placed_items(path: Path) -> Iterator[tuple[str, Entry]]:
+    """The same, each with its file and line."""
     try:
         file = path.open("rb")
     except OSError as fault:
         raise ValueError(f"{path}: cannot be read ({fault.strerror})") from None
     with file:
         for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield _item(line, f"{path}:{number}")
+            content = (line.removeprefix(_MARK) if number == 1 else line).strip()
+            if content:
+                place = f"{path}:{number}"
+                yield place, _item(content, place)
 
 
 def _item(line: bytes, place: str) -> Entry:
@@ -52,7 +63,8 @@ def _item(line: bytes, place: str) -> Entry:
         where = ".".join(map(str, error["loc"])) or "item"
         raise ValueError(f"{place}: {where}: {error['msg']}") from None
     except ValueError as fault:
-        raise ValueError(f"{place}: no JSON: {fault}") from None
+        said = str(fault).replace(" at line 1 column ", " at column ")  # The place has the line.
+        raise ValueError(f"{place}: no JSON: {said}") from None
     if len(found) != 1:
         raise ValueError(f"{place}: give one item a line")
     return found[0]
@@ -65,9 +77,9 @@ def lots(things: Iterable[_T]) -> Iterator[list[_T]]:
         yield lot
 
 
-def _client(endpoints: Sequence[str]) -> RewardClient:
+def _client(endpoints: Sequence[str], patience: float, *, fresh: bool = False) -> RewardClient:
     """For bulk: requests so small that one of slow checks ends within its time."""
-    return RewardClient(endpoints, timeout=PATIENCE, patience=PATIENCE, batch=16)
+    return RewardClient(endpoints, timeout=patience, patience=patience, batch=16, fresh=fresh)
 
 
 async def scored_lots(
@@ -96,15 +108,19 @@ async def digests(client: RewardClient) -> dict[str, str]:
 
 @dataclass
 class Summary:
-    """How many verdicts of each outcome, and each verifier's scores."""
+    """How many verdicts of each outcome, what one of them says, and each verifier's scores."""
 
     counts: Counter[Outcome] = field(default_factory=Counter)
+    details: dict[Outcome, str] = field(default_factory=dict)
     scores: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, verdicts: Sequence[Verdict]) -> None:
         """Take in some verdicts."""
         for verdict in verdicts:
-            self.counts[verdict.verifier, verdict.status, verdict.reason or ""] += 1
+            outcome = (verdict.verifier, verdict.status, verdict.reason or "")
+            self.counts[outcome] += 1
+            if verdict.status != "scored" and outcome not in self.details:
+                self.details[outcome] = f"{verdict.id}: {verdict.detail}"
             if verdict.score is not None:
                 self.scores.setdefault(verdict.verifier, []).append(verdict.score)
 
@@ -160,20 +176,31 @@ class Reverification:
         return None
 
 
+def draft_of(target: Path) -> Path:
+    """Where verdicts are until they are whole."""
+    return target.with_name(f"{target.name}.part")
+
+
 async def score(
     endpoints: Sequence[str],
     file: Path,
     target: Path,
     ledger: Path | None,
     advance: Callable[[int], None],
-) -> Summary:
-    """Score the items of `file`; `target` gets the verdicts, one a line, and appears when whole."""
-    summary, draft = Summary(), target.with_name(f"{target.name}.part")
-    async with _client(endpoints) as client:
+    summary: Summary,
+    *,
+    patience: float = PATIENCE,
+) -> None:
+    """Score the items of `file`; `target` gets the verdicts, one a line, and appears when whole.
+
+    `summary` takes in what is written down, so that it is right wherever this is interrupted.
+    """
+    draft = draft_of(target)
+    async with _client(endpoints, patience) as client:
         known = {} if ledger is None else await digests(client)
         with (
-            draft.open("w", encoding="utf-8") as sink,
             nullcontext() if ledger is None else Ledger(ledger) as book,
+            draft.open("w", encoding="utf-8") as sink,
         ):
             async for lot, verdicts in scored_lots(client, read_items(file)):
                 if book is not None:
@@ -182,18 +209,30 @@ async def score(
                 summary.add(verdicts)
                 advance(len(lot))
     draft.replace(target)
-    return summary
+
+
+def can_flip(record: Record) -> bool:
+    """Whether a verifier had its say, so that it may say otherwise."""
+    return record.verdict.reason != _UNKNOWN
 
 
 async def reverify(
-    endpoints: Sequence[str], ledger: Path, target: Path, advance: Callable[[int], None]
+    endpoints: Sequence[str],
+    ledger: Path,
+    target: Path,
+    advance: Callable[[int], None],
+    *,
+    patience: float = PATIENCE,
 ) -> Reverification:
-    """Score the items of a ledger again; `target` gets the flips, one a line."""
+    """Score the items of a ledger again, from no memory; `target` gets the flips, one a line.
+
+    Records that cannot flip are left out.
+    """
     found = Reverification()
-    async with _client(endpoints) as client:
+    async with _client(endpoints, patience, fresh=True) as client:
         present = await digests(client)
         with target.open("w", encoding="utf-8") as sink:
-            for lot in lots(read(ledger)):
+            for lot in lots(filter(can_flip, read(ledger))):
                 verdicts = await client.score([record.item for record in lot])
                 for record, verdict in zip(lot, verdicts, strict=True):
                     if flip := found.add(record, verdict, present):

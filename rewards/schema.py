@@ -24,6 +24,9 @@ from pydantic_core import from_json
 BATCH = 1024
 """Most items of one request; clients split longer lists."""
 
+NESTING = 64
+"""Levels of lists and objects in gold or parameters."""
+
 CHECKS = 16
 """Most checks of one composite item."""
 
@@ -60,10 +63,51 @@ class _Candidate(Wire):
     def _has_something_to_verify(self) -> Self:
         if self.response is None and self.answers is None:
             raise ValueError("give `response` or `answers` (an empty list if there are none)")
+        for text in (self.id, self.response or "", *(self.answers or ())):
+            _refuse_halves(text)
         return self
 
 
-class Item(_Candidate):
+class _Question(Wire):
+    verifier: str
+    gold: JsonValue = None
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _can_travel(self) -> Self:
+        if type(self.gold) is not str or self.parameters:
+            _refuse_unsound(self.parameters, NESTING)
+        _refuse_unsound(self.gold, NESTING)
+        return self
+
+
+def _refuse_unsound(value: JsonValue, levels: int) -> None:
+    """What JSON cannot say, or the next reader might not take."""
+    if isinstance(value, str):
+        _refuse_halves(value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        # In JSON, pydantic takes 1e999 for infinity, whatever the configuration says.
+        raise ValueError("numbers are finite")
+    elif isinstance(value, dict | list):
+        if not levels:
+            raise ValueError(f"at most {NESTING} levels of lists and objects")
+        if isinstance(value, dict):
+            for key in value:
+                _refuse_halves(key)
+            value = list(value.values())
+        for part in value:
+            _refuse_unsound(part, levels - 1)
+
+
+def _refuse_halves(text: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as fault:
+            raise ValueError(f"half a surrogate pair at character {fault.start}") from None
+
+
+class Item(_Candidate, _Question):
     """One response to verify.
 
     `answers` are those given through the answer tool, extracted by token id; an empty list says
@@ -72,35 +116,10 @@ class Item(_Candidate):
     The shapes of `gold` and `parameters` belong to the verifier; it abstains from others.
     """
 
-    verifier: str
-    gold: JsonValue = None
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _is_finite(self) -> Self:
-        # In JSON, pydantic takes 1e999 for infinity, whatever the configuration says.
-        if type(self.gold) is not str or self.parameters:
-            _refuse_infinity(self.gold)
-            _refuse_infinity(self.parameters)
-        return self
-
-
-def _refuse_infinity(value: JsonValue) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("numbers are finite")
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            _refuse_infinity(part)
-
-
-class Check(Wire):
+class Check(_Question):
     """One verifier of a composite item; `weight` is its share of a mean."""
 
-    verifier: str
-    gold: JsonValue = None
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
     weight: float = Field(default=1.0, gt=0, le=1e6)
 
 

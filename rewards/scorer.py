@@ -57,12 +57,14 @@ class Place(Protocol):
 class Route:
     """How items of a verifier are checked: by `inline` if there is one, else at `place`.
 
-    What `inline` raises on goes to the place, where the rule of blame holds.
+    What `inline` raises on goes to the place, where the rule of blame holds. Canaries are checked
+    at `probes`, if they are not to wait behind others.
     """
 
     digest: str
     place: Place
     inline: Callable[[Item], Verdict] | None = None
+    probes: Place | None = None
 
 
 class Scorer:
@@ -89,18 +91,23 @@ class Scorer:
         return len(self._under_way)
 
     async def score(
-        self, entries: Sequence[Entry], gone: Callable[[], Awaitable[None]]
+        self,
+        entries: Sequence[Entry],
+        gone: Callable[[], Awaitable[None]],
+        *,
+        fresh: bool = False,
     ) -> list[Verdict]:
         """A verdict on each of `entries`, on record if there is a ledger.
 
-        Overloaded if a queue has no room for them all; Gone once `gone` returns, which leaves
-        undone what has not begun; OSError if the ledger cannot be written.
+        If `fresh`, none that is remembered, though that of an equal item under way. Overloaded if a
+        queue has no room for them all; Gone once `gone` returns, which leaves undone what has not
+        begun; OSError if the ledger cannot be written.
         """
         arrived = time.monotonic()
         items = expanded(entries)
         wait = Wait()
         try:
-            outcomes = self._begin(items, wait)
+            outcomes = self._begin(items, wait, fresh)
             await self._check_inline(items, outcomes, wait)
             if not wait.over:
                 await _done_unless(wait, gone)
@@ -121,7 +128,7 @@ class Scorer:
             return route.inline(item)
         job, wait = Job(item), Wait()
         wait.join(job)
-        route.place.submit([job])
+        (route.probes or route.place).submit([job])
         try:
             await wait.done()
         finally:
@@ -129,7 +136,7 @@ class Scorer:
         assert job.verdict is not None
         return job.verdict
 
-    def _begin(self, items: Sequence[Item], wait: Wait) -> list[_Outcome]:
+    def _begin(self, items: Sequence[Item], wait: Wait, fresh: bool) -> list[_Outcome]:
         outcomes: list[_Outcome] = []
         new: dict[Key, Job] = {}
         for item in items:
@@ -140,17 +147,21 @@ class Scorer:
             elif route.inline is not None and len(item.response or "") <= _INLINE_SIZE:
                 outcomes.append(None)
             else:
-                outcomes.append(self._find(item, route, wait, new))
+                key = content_key(route.digest, item)
+                known = None if fresh else self._remembered(key, item)
+                outcomes.append(known or self._find(key, item, wait, new))
         if new:
             self._submit(new)
         return outcomes
 
-    def _find(self, item: Item, route: Route, wait: Wait, new: dict[Key, Job]) -> _Outcome:
-        """The verdict if it is remembered, else the job of an equal item, else a new one."""
-        key = content_key(route.digest, item)
-        if (known := self._cache.get(key)) is not None:
-            self._metrics.hit(item.verifier)
-            return known.model_copy(update={"elapsed_ms": 0.0})
+    def _remembered(self, key: Key, item: Item) -> Verdict | None:
+        if (known := self._cache.get(key)) is None:
+            return None
+        self._metrics.hit(item.verifier)
+        return known.model_copy(update={"elapsed_ms": 0.0})
+
+    def _find(self, key: Key, item: Item, wait: Wait, new: dict[Key, Job]) -> Job:
+        """The job of an equal item, else a new one."""
         if (job := self._under_way.get(key) or new.get(key)) is not None:
             self._metrics.joined(item.verifier)
         else:

@@ -12,13 +12,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rewards.nursery import Nursery
-from rewards.verifiers import SELF_CONTAINED, select
+from rewards.nursery import Nursery, StartFault
+from rewards.verifiers import SELF_CONTAINED, Profile, select
 
 if TYPE_CHECKING:
     import uvicorn
@@ -61,10 +61,14 @@ class WrongOption(ValueError):
     """An option cannot be followed; the message says which and what to do."""
 
 
-def serve(options: ServeOptions, bound: Callable[[int], None] = lambda port: None) -> int:
+Started = Callable[[int, Sequence[Profile]], None]
+"""What is called with the port and what is served there."""
+
+
+def serve(options: ServeOptions, started: Started = lambda port, profiles: None) -> int:
     """Serve until a signal; returns the exit code, having told the reason of any other than 0.
 
-    `bound` is called with the port once it is bound.
+    `started` is called once the verifiers are loaded and their settings are known to be right.
     """
     try:
         verifiers = select(options.verifiers)
@@ -81,9 +85,8 @@ def serve(options: ServeOptions, bound: Callable[[int], None] = lambda port: Non
             signal.signal(number, lambda *_: sys.exit(0))
         if options.port_file is not None:
             _publish(listener.getsockname()[1], options.port_file)
-        bound(listener.getsockname()[1])
         with listener:
-            return _run(listener, options, Nursery(verifiers), token, ledger)
+            return _run(listener, options, Nursery(verifiers), token, ledger, started)
 
 
 def _told(code: int, reason: str) -> int:
@@ -96,7 +99,12 @@ def _token(options: ServeOptions) -> str | None:
     if options.token_file is None:
         token = os.environ.get(TOKEN) or None
     else:
-        token = options.token_file.read_text().strip()
+        try:
+            token = options.token_file.read_text().strip()
+        except OSError as fault:
+            raise WrongOption(
+                f"--token-file {options.token_file} cannot be read: {fault.strerror}"
+            ) from None
         if not token:
             raise WrongOption(f"{options.token_file} is empty; write a token to it")
     if token is None and not _is_loopback(options.host):
@@ -150,6 +158,7 @@ def _run(
     nursery: Nursery,
     token: str | None,
     ledger: "Ledger | None",
+    started: Started,
 ) -> int:
     """Serve until a signal or until no worker can be started."""
     import uvicorn  # Here, and the app's imports too: the zygote warms up meanwhile.
@@ -174,14 +183,28 @@ def _run(
     gc.set_threshold(10_000, 20, 20)  # A request's objects hold no cycles worth a search.
     server = uvicorn.Server(config)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(server, listener, service))
-    return 0 if service.broken is None else _told(4, service.broken)
+        runner.run(_serve(server, listener, service, started))
+    if service.broken is None:
+        return 0
+    return _told(2 if service.misconfigured else 4, service.broken)
 
 
-async def _serve(server: "uvicorn.Server", listener: socket.socket, service: "Service") -> None:
-    watch = asyncio.create_task(_stop_if_broken(service, server))
+async def _serve(
+    server: "uvicorn.Server", listener: socket.socket, service: "Service", started: Started
+) -> None:
+    watches = [
+        asyncio.create_task(_stop_if_broken(service, server)),
+        asyncio.create_task(_tell(service, listener.getsockname()[1], started)),
+    ]
     await server.serve(sockets=[listener])
-    watch.cancel()
+    for watch in watches:
+        watch.cancel()
+
+
+async def _tell(service: "Service", port: int, started: Started) -> None:
+    with suppress(StartFault):  # Whoever watches tells it.
+        await service.started()
+        started(port, service.profiles)
 
 
 async def _stop_if_broken(service: "Service", server: "uvicorn.Server") -> None:

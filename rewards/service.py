@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from rewards.cache import Cache
 from rewards.metrics import Metrics
-from rewards.nursery import Nursery, StartFault
+from rewards.nursery import Nursery, StartFault, Unservable
 from rewards.readiness import Readiness
 from rewards.recorder import Ledger, Recorder
 from rewards.remote import Remote
@@ -51,6 +51,7 @@ class Service:
         self._pool = Pool(nursery, limits, metrics)
         self._readiness: Readiness | None = None
         self._fault: str | None = None
+        self._misconfigured = False
         self._begun = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
 
@@ -58,6 +59,11 @@ class Service:
     def verifiers(self) -> Sequence[str]:
         """Names of what is served."""
         return list(self._nursery.verifiers)
+
+    @property
+    def misconfigured(self) -> bool:
+        """Whether it cannot serve for what it was told to, by options or settings."""
+        return self._misconfigured
 
     @property
     def broken(self) -> str | None:
@@ -119,11 +125,15 @@ class Service:
         module = importlib.import_module(self._nursery.verifiers[profile.name])
         if profile.runs == "inline":
             return Route(profile.digest, self._pool, module.verify)
-        ask = await stack.enter_async_context(module.connected())
         deadline = getattr(module, "DEADLINE", self._limits.deadline)
-        remote = Remote(ask, deadline, self._limits.waiting)
-        stack.push_async_callback(remote.end)
-        return Route(profile.digest, remote)
+
+        async def remote(probing: bool) -> Remote:
+            ask = await stack.enter_async_context(module.connected(probing=probing))
+            place = Remote(ask, deadline, self._limits.waiting)
+            stack.push_async_callback(place.end)
+            return place
+
+        return Route(profile.digest, await remote(False), probes=await remote(True))
 
     def _recorder(self, stack: AsyncExitStack) -> Recorder | None:
         if self._ledger is None:
@@ -144,4 +154,5 @@ class Service:
         if not task.cancelled() and (fault := task.exception()) is not None:
             known = isinstance(fault, StartFault | ValueError | OSError)
             self._fault = str(fault) if known else repr(fault)
+            self._misconfigured = isinstance(fault, Unservable | ValueError)
         self._begun.set()

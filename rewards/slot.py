@@ -2,10 +2,12 @@
 
 Only the item under check can be to blame; those behind it go back to the queue. The check is tried
 once more, alone on a fresh worker, after a canary passed there. Lost again, the candidate is to
-blame and scores 0 as `unverifiable`; if the canary fails, or the workers' parent is gone too, the
-machinery is, and the verdict is `failed`.
+blame and scores 0 as `unverifiable`; if the canary fails, or either loss came from outside (a busy
+machine, a signal, the workers' parent gone), the machinery is, and the verdict is `failed`.
 """
 
+import os
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +17,7 @@ from rewards.nursery import Nursery
 from rewards.process import usage
 from rewards.schema import Verdict, failed, scored
 from rewards.watch import Limits, Watch
-from rewards.worker import Lost, Worker
+from rewards.worker import BLAMELESS, Lost, Worker
 
 _AHEAD = 0.005
 """Seconds of work that are sent ahead to a worker: more than the event loop pauses."""
@@ -99,9 +101,9 @@ class Slot:
             if self._worker is None:
                 await self._fork()
             lost = await self._serve()
-            await self._discard(lost)
+            cause = await self._discard(lost)
             if self._suspect is not None:
-                await self._retry(self._suspect, lost)
+                await self._retry(self._suspect, Lost(cause, lost.detail))
                 self._suspect = None
 
     async def _serve(self) -> Lost:
@@ -119,8 +121,8 @@ class Slot:
         self._watch = Watch(self._limits, usage(self._worker.pid))
         return self._worker
 
-    async def _discard(self, lost: Lost) -> bool:
-        """Kill the worker and give back what it had; whether its parent lives.
+    async def _discard(self, lost: Lost) -> str:
+        """Kill the worker and give back what it had; returns why it was lost in truth.
 
         The job it was at is suspected now, unless another one is.
         """
@@ -130,7 +132,11 @@ class Slot:
         suspect, others = worker.remains()
         self._suspect = self._suspect or suspect
         self._take_back(others)
-        return await self._nursery.kill(worker)
+        status = await self._nursery.kill(worker)
+        if status is None:
+            return "killed"  # With its parent.
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        return "killed" if lost.cause == "crash" and killed else lost.cause
 
     async def _retry(self, job: Job, first: Lost) -> None:
         """Settle `job`, whose worker was lost; a fresh worker stays if it is sound."""
@@ -145,11 +151,13 @@ class Slot:
         try:
             self._conclude(job, await worker.check(job.item))
         except Lost as lost:
-            if await self._discard(lost):
-                verdict = scored(job.item, 0.0, "unverifiable")
-                self._conclude(job, verdict, detail=f"{lost.cause}: {lost.detail}")
+            cause = await self._discard(lost)
+            if blameless := BLAMELESS & {first.cause, cause}:
+                detail = f"{first.detail}; then {lost.detail}"
+                self._conclude(job, failed(job.item, min(blameless), detail))
             else:
-                self._conclude(job, failed(job.item, "crash", "the workers' parent has gone"))
+                verdict = scored(job.item, 0.0, "unverifiable")
+                self._conclude(job, verdict, detail=f"{cause}: {lost.detail}")
 
     async def _prove(self, worker: Worker, verifier: str) -> None:
         """Lost unless the worker gives the canary its known score."""

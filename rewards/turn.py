@@ -43,16 +43,20 @@ class Turn:
     malformed: str | None = None
 
 
-def read_turn(response: str) -> Turn:
-    """Read `response` up to its end marker. Linear in its length, and never raises."""
+def read_turn(response: str, *, own_output: bool = False) -> Turn:
+    """Read `response` up to its end marker. Linear in its length, and never raises.
+
+    `own_output`: no environment took part, so what stands after a tool block is the model's text,
+    in brackets too.
+    """
     if (usual := _USUAL.fullmatch(response)) is not None:
         turn = Turn(usual[1])
         _take_calls(turn, usual[2])
         return turn
-    return _read_step_by_step(response)
+    return _read_step_by_step(response, own_output=own_output)
 
 
-def _read_step_by_step(response: str) -> Turn:
+def _read_step_by_step(response: str, *, own_output: bool = False) -> Turn:
     turn, texts, at = Turn(), list[str](), 0
     while (marker := _MARKER.search(response, at)) is not None:
         texts.append(response[at : marker.start()])
@@ -61,14 +65,14 @@ def _read_step_by_step(response: str) -> Turn:
             break
         if name == "inner_suffix":
             texts.clear()
-        at = _step(turn, name, response, marker.end())
+        at = _step(turn, name, response, marker.end(), own_output=own_output)
     else:
         texts.append(response[at:])
     turn.text = "".join(texts)
     return turn
 
 
-def _step(turn: Turn, name: str, response: str, at: int) -> int:
+def _step(turn: Turn, name: str, response: str, at: int, *, own_output: bool) -> int:
     """Take in what follows the marker `name`; returns where reading goes on."""
     if name == "inner_prefix":
         return _end_of_deliberation(response, at)
@@ -79,7 +83,8 @@ def _step(turn: Turn, name: str, response: str, at: int) -> int:
     if name == "tools_suffix":
         turn.malformed = "a tool block ends that was not begun"
         return at
-    return _block(turn, response, at)
+    end = _block(turn, response, at)
+    return end if own_output else _after_output(response, end)
 
 
 def _end_of_deliberation(response: str, at: int) -> int:
@@ -95,7 +100,7 @@ def _block(turn: Turn, response: str, at: int) -> int:
         turn.malformed = "the tool block is not closed"
         return len(response)
     _take_calls(turn, response[at:end])
-    return _after_output(response, end + len("<|tools_suffix|>"))
+    return end + len("<|tools_suffix|>")
 
 
 def _take_calls(turn: Turn, block: str) -> None:
@@ -113,6 +118,8 @@ def _calls(block: str) -> list[Call]:
 
 def _calls_decoded(block: str) -> list[Call]:
     content = _STRICT.decode(block)
+    if "\\u" in block:
+        json.dumps(content, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.
     if not isinstance(content, list) or not content:
         raise ValueError("no call")
     calls = []

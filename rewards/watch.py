@@ -1,7 +1,8 @@
 """When a worker has to go: because its check is late, or because it has grown old.
 
-The deadline is CPU time, so that a busy machine changes no verdict; a check that sleeps is late
-after `PATIENCE` times as long by the clock. Where the kernel does not tell, the clock alone counts.
+The deadline is CPU time, so that a busy machine changes no verdict. A check that has not used it
+up after `PATIENCE` times as long by the clock is stalled: the machine's doing, not the item's.
+Where the kernel does not tell CPU times, the clock alone counts.
 """
 
 from dataclasses import dataclass
@@ -49,17 +50,19 @@ class Watch:
         job = worker.assigned[0] if worker.assigned else None
         if job is not self._job:
             self._job, self._cpu, self._suspected = job, used.cpu if used else 0.0, False
-        if job is None or not self._over(now - worker.since, used):
+        if job is None or (cause := self._over(now - worker.since, used)) is None:
             return None
         if not self._suspected:
             self._suspected = True
             return None
-        return Lost("deadline", f"no verdict within {self._limits.deadline:g} s")
+        return Lost(cause, f"no verdict within {self._limits.deadline:g} s")
 
-    def _over(self, clock: float, used: Usage | None) -> bool:
+    def _over(self, clock: float, used: Usage | None) -> str | None:
         deadline = self._limits.deadline
         busy = clock if used is None else used.cpu - self._cpu
-        return clock >= deadline and (busy >= 0.9 * deadline or clock >= PATIENCE * deadline)
+        if clock >= deadline and busy >= 0.9 * deadline:
+            return "deadline"
+        return "stalled" if clock >= PATIENCE * deadline else None
 
     def worn(self, worker: Worker, used: Usage | None) -> bool:
         """Whether it is to be replaced once it is idle."""

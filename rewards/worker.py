@@ -24,13 +24,19 @@ _WEIGHT = 0.1
 class Lost(Exception):
     """A process of ours is of no more use.
 
-    `cause` is `deadline`, `crash`, `error`, `idle` (ended without an item) or `recycled`.
+    `cause` is `deadline`, `crash` or `error`, which an item may bring about; `stalled` (late
+    without having computed), `killed` (by a signal from outside) or `confused` (it answered for
+    another item), which are never an item's doing; `idle` (ended without an item) or `recycled`.
     """
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(detail)
         self.cause = cause
         self.detail = detail
+
+
+BLAMELESS = frozenset({"stalled", "killed", "confused"})
+"""Causes that no item is to blame for."""
 
 
 class _Reply(Wire):
@@ -68,8 +74,7 @@ class Worker(asyncio.Protocol):
         """Send `jobs`; it answers for them from now on."""
         frames: list[bytes] = []
         for job in jobs:
-            body = job.message()
-            frames += (HEADER.pack(len(body)), body)
+            frames += (HEADER.pack(len(job.message)), job.message)
             job.holder = self
             self.assigned.append(job)
             if len(self.assigned) == 1:
@@ -157,6 +162,9 @@ class Worker(asyncio.Protocol):
             job.settle(reply.verdicts)
         elif reply.verdict is None:
             self.lose(Lost("error", reply.fault or "the verifier gave no verdict"))
+            return
+        elif (reply.verdict.id, reply.verdict.verifier) != (job.item.id, job.item.verifier):
+            self.lose(Lost("confused", "the worker answered for another item"))
             return
         else:
             self.checks += 1

@@ -48,11 +48,13 @@ def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
     _die_with_parent(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the service's to handle.
-    try:
-        loaded = {name: load(name, module) for name, module in json.loads(sys.argv[3]).items()}
-    except Exception as fault:  # noqa: BLE001 - whatever a verifier's import raises is reported
-        _announce(control, _fault(fault))
-        return 1
+    loaded = {}
+    for name, module in json.loads(sys.argv[3]).items():
+        try:
+            loaded[name] = load(name, module)
+        except Exception as fault:  # noqa: BLE001 - whatever a verifier's import raises is reported
+            _announce(control, _fault(fault, f"--verifiers {name}={module}: "))
+            return 1
     gc.collect()
     gc.freeze()  # Keeps the collector from copying pages that workers share.
     _announce(control, PROFILES.dump_json([profile for _, profile in loaded.values()]))
@@ -88,12 +90,13 @@ def _serve_one(control: socket.socket, checks: Checks, workers: set[int]) -> boo
         pid = order["kill"]
         workers.remove(pid)
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        _, status = os.waitpid(pid, 0)
+        control.send(json.dumps({"pid": pid, "status": status}).encode())
     else:
         pid = _fork(control, descriptors[0], checks)
         os.close(descriptors[0])
         workers.add(pid)
-    control.send(json.dumps({"pid": pid}).encode())
+        control.send(json.dumps({"pid": pid}).encode())
     return True
 
 
@@ -137,14 +140,15 @@ def _check(body: bytes, checks: Checks) -> bytes:
         item = Item.model_validate_json(body)
         verdict = checks[item.verifier](item)
         elapsed = round(1000 * (time.perf_counter() - started), 3)
-        verdict = verdict.model_copy(update={"elapsed_ms": elapsed})
+        own = {"id": item.id, "verifier": item.verifier, "elapsed_ms": elapsed}
+        verdict = verdict.model_copy(update=own)
         return b'{"verdict":' + verdict.model_dump_json().encode() + b"}"
     except Exception as fault:  # noqa: BLE001 - a verifier's fault is reported, never scored
         return _fault(fault)
 
 
-def _fault(fault: Exception) -> bytes:
-    return json.dumps({"fault": f"{type(fault).__name__}: {fault}"[:4000]}).encode()
+def _fault(fault: Exception, where: str = "") -> bytes:
+    return json.dumps({"fault": f"{where}{type(fault).__name__}: {fault}"[:4000]}).encode()
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 """The HTTP interface.
 
-POST /v1/execute      a submission -> its result (see schema.py); 401 without the token, 409 an id
-                      used before for another, 413 too large, 422 what is wrong where, 429 with
-                      Retry-After when there is no room, 503 when the service stops
+POST /v1/execute      a submission -> its result (see schema.py); 401 without the token, 408 it
+                      did not arrive in time, 409 an id used before for another, 413 too large,
+                      422 what is wrong where, 429 with Retry-After when there is no room, 503 when
+                      the service stops
 GET  /v1/capabilities the tier and what it enforces, languages, the self-test's outcome
 GET  /healthz         200 while the service runs; needs no token
 GET  /readyz          200 when programs can be run, else 503
 GET  /metrics         Prometheus text
+GET  /openapi.json    this interface as OpenAPI
 """
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Request, Response
@@ -28,7 +30,14 @@ from sandbox.slots import Pool
 BODY = 64 * 2**20
 """Most bytes of a request's body."""
 
+_BODY_WITHIN = 60.0
+"""Seconds in which it has to arrive."""
+
+_LARGE = 2**20
+"""A body of more bytes is not read while there is no room for what is in it."""
+
 _BUSY = {"Retry-After": "1"}
+_REFUSALS = (401, 408, 409, 413, 422, 429, 503)
 _CLIENT_GONE = 499
 
 
@@ -36,10 +45,11 @@ def create_app(
     desk: Desk, pool: Pool, metrics: Metrics, capabilities: Capabilities, token: str | None
 ) -> FastAPI:
     """The application; `token` guards all but /healthz, if there is one."""
-    app = FastAPI(title="posttrain sandbox", version="1")
+    app = FastAPI(title="posttrain sandbox", version="1", openapi_url=None)  # And so no /docs.
     guarded = APIRouter(dependencies=[Depends(_guard(token))])
     _add_execution(guarded, desk)
     _add_probes(guarded, pool, metrics, capabilities)
+    guarded.get("/openapi.json", include_in_schema=False)(app.openapi)
     app.include_router(guarded)
 
     @app.get("/healthz")
@@ -65,11 +75,14 @@ def _guard(token: str | None) -> Callable[..., None]:
 def _add_execution(router: APIRouter, desk: Desk) -> None:
     @router.post(
         "/v1/execute",
-        responses={200: {"model": Result}, 401: {}, 409: {}, 413: {}, 422: {}, 429: {}, 503: {}},
+        responses={200: {"model": Result}, **{code: {} for code in _REFUSALS}},
         openapi_extra={"requestBody": {"content": {"application/json": {"schema": _schema()}}}},
     )
     async def execute(request: Request) -> Response:
         """Judge one submission."""
+        if int(request.headers.get("Content-Length", 0)) > _LARGE:
+            with _refusals():
+                desk.check_room()
         submission = _parsed(await _body(request))
         result = await _unless_gone(request, _judged(desk, submission))
         if result is None:
@@ -83,6 +96,15 @@ def _schema() -> dict[str, Any]:
 
 
 async def _body(request: Request) -> bytes:
+    try:
+        async with asyncio.timeout(_BODY_WITHIN):
+            return await _received(request)
+    except TimeoutError:
+        late = f"the body did not arrive within {_BODY_WITHIN:g} s"
+        raise HTTPException(408, late, {"Connection": "close"}) from None
+
+
+async def _received(request: Request) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -103,8 +125,15 @@ def _parsed(body: bytes) -> Submission:
 
 
 async def _judged(desk: Desk, submission: Submission) -> Result:
-    try:
+    with _refusals():
         return await desk.result(submission)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the desk refuses, told in HTTP."""
+    try:
+        yield
     except Overloaded:
         raise HTTPException(429, "no room now; try again", _BUSY) from None
     except Conflict as fault:

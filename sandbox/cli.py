@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from sandbox.languages import BUILT_IN
-from sandbox.offer import open_tier
+from sandbox.offer import TierChoice
 from sandbox.schema import Result, Submission, parse_submission
 from sandbox.serve import LEAST_SLOTS, ServeOptions, serve
 from sandbox.tiers import NotOffered, Tier
@@ -28,6 +28,11 @@ WRONG_USE: type[Any] = typer.BadParameter.__mro__[2]
 
 TierName = Annotated[str, typer.Option("--tier", help="docker, namespaces or process")]
 Unsafe = Annotated[bool, typer.Option("--allow-unsafe", help="needed for the tier `process`")]
+Image = Annotated[str | None, typer.Option(help="of the tier docker")]
+Runtime = Annotated[str | None, typer.Option(help="of the tier docker, for example runsc")]
+Interpreter = Annotated[
+    Path | None, typer.Option(help="Python of the programs, in the tier namespaces")
+]
 _SUFFIXES = {Path(one.source).suffix: name for name, one in BUILT_IN.items()}
 
 
@@ -44,32 +49,50 @@ def serve_command(
     queue: Annotated[int, typer.Option(min=0, help="submissions that may wait")] = 512,
     drain: Annotated[float, typer.Option(min=0, help="seconds to finish at the end")] = 30.0,
     languages: Annotated[Path | None, typer.Option(help="more languages (TOML)")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="holds the bearer token (default: that of SANDBOX_TOKEN)")
+    ] = None,
+    image: Image = None,
+    runtime: Runtime = None,
+    interpreter: Interpreter = None,
 ) -> None:
-    """Serve until stopped; a bearer token comes from SANDBOX_TOKEN."""
+    """Serve until stopped."""
+    choice = TierChoice(tier, allow_unsafe, image, runtime, interpreter)
     options = ServeOptions(
-        host, port, port_file, tier, allow_unsafe, slots, queue, drain, languages
+        host, port, port_file, choice, slots, queue, drain, languages, token_file
     )
     raise typer.Exit(serve(options))
 
 
 @app.command()
-def selftest(tier: TierName = "namespaces") -> None:
+def selftest(
+    tier: TierName = "namespaces",
+    image: Image = None,
+    runtime: Runtime = None,
+    interpreter: Interpreter = None,
+) -> None:
     """Try the tier's protections with live programs, and tell what held."""
     from sandbox.selftest import self_test
 
     # Never on a tier that does not isolate: the probes would reach this machine itself.
-    report = asyncio.run(self_test(open_tier(tier, allow_unsafe=False)))
+    choice = TierChoice(tier, False, image, runtime, interpreter)
+    report = asyncio.run(self_test(choice.opened()))
     for name, wrong in report.checks.items():
         print(f"{name:<24} {'holds' if wrong is None else wrong}")
     raise typer.Exit(0 if report.passed else 1)
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    tier: TierName = "namespaces",
+    image: Image = None,
+    runtime: Runtime = None,
+    interpreter: Interpreter = None,
+) -> None:
     """Tell what holds programs on this machine, by what, and what to do where it does not."""
     from sandbox.doctor import diagnose
 
-    findings = asyncio.run(diagnose())
+    findings = asyncio.run(diagnose(TierChoice(tier, False, image, runtime, interpreter)))
     for finding in findings:
         print(f"{finding.state:<8} {finding.subject:<24} {finding.text}")
         if finding.advice is not None:
@@ -83,10 +106,14 @@ def run(
     tests: Annotated[Path, typer.Option(help="mode and tests: a submission without `code` (JSON)")],
     tier: TierName = "namespaces",
     allow_unsafe: Unsafe = False,
+    image: Image = None,
+    runtime: Runtime = None,
+    interpreter: Interpreter = None,
 ) -> None:
     """Judge one program without a service, and print the result as JSON."""
     submission = _submission(file, tests)
-    result = asyncio.run(_judged(open_tier(tier, allow_unsafe=allow_unsafe), submission))
+    choice = TierChoice(tier, allow_unsafe, image, runtime, interpreter)
+    result = asyncio.run(_judged(choice.opened(), submission))
     print(result.model_dump_json(indent=1))
     raise typer.Exit(0 if result.verdict == "OK" else 4 if result.verdict == "IE" else 1)
 

@@ -1,7 +1,8 @@
 """Client of the sandbox service. What is our fault is an exception, never a result.
 
-A request is sent again, with growing pauses, while the service is out of reach, has no room, or
-answers IE, up to `patience` seconds in all; a submission is never judged twice by that.
+A request is sent again while the service is out of reach, has no room, answers IE or no result, up
+to `patience` seconds in all; pauses grow, and are as long as the service asks for. What the service
+still remembers is not judged again by that.
 """
 
 from types import TracebackType
@@ -11,9 +12,9 @@ import aiohttp
 from pydantic import ValidationError
 from tenacity import (
     AsyncRetrying,
-    RetryError,
-    retry_if_exception_type,
-    stop_after_delay,
+    RetryCallState,
+    retry_if_exception,
+    stop_before_delay,
     wait_random_exponential,
 )
 
@@ -21,15 +22,22 @@ from sandbox.schema import Result, Submission
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
-_REFUSALS = (401, 409, 413, 422)
+_REFUSALS = (413, 422)
+_FINAL = ("denied", "conflict")
+_DENIED = "the sandbox refuses the token; set SANDBOX_TOKEN"
 
 
 class SandboxUnavailable(Exception):
-    """No result can be had; `reason` is a short code: unreachable, overload, protocol, internal."""
+    """No result can be had; `reason` is a short code, `pause` the seconds the service asks to wait.
 
-    def __init__(self, reason: str, detail: str) -> None:
+    unreachable, overload, protocol, internal: nor after other tries. denied: the token is wrong.
+    conflict: another submission had this id.
+    """
+
+    def __init__(self, reason: str, detail: str, pause: float = 0.0) -> None:
         super().__init__(detail)
         self.reason = reason
+        self.pause = pause
 
 
 class SandboxRefused(ValueError):
@@ -39,7 +47,8 @@ class SandboxRefused(ValueError):
 class SandboxClient:
     """Has programs judged over HTTP; use as `async with`.
 
-    `timeout` bounds one request and `patience` the time in which new tries begin, in seconds.
+    `timeout` bounds one request and `patience` the time in which new tries begin, in seconds. Give
+    the `token` that the service was given, if any.
     """
 
     def __init__(
@@ -77,17 +86,13 @@ class SandboxClient:
     async def execute(self, submission: Submission) -> Result:
         """The result, with any verdict but IE. SandboxUnavailable, or SandboxRefused."""
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(SandboxUnavailable),
-            wait=wait_random_exponential(_FIRST_PAUSE, _LONGEST_PAUSE),
-            stop=stop_after_delay(self._patience),
+            retry=retry_if_exception(_may_pass),
+            wait=_pause,
+            stop=stop_before_delay(self._patience),
+            reraise=True,
         )
         body = submission.model_dump_json().encode()
-        try:
-            return await retrying(self._once, submission.id, body)
-        except RetryError as last:
-            fault = last.last_attempt.exception()
-        assert isinstance(fault, SandboxUnavailable)
-        raise fault
+        return await retrying(self._once, submission.id, body)
 
     async def ready(self) -> bool:
         """Whether programs are run at once."""
@@ -102,18 +107,46 @@ class SandboxClient:
         assert self._session is not None, "use the client as `async with`"
         try:
             async with self._session.post(f"{self._url}/v1/execute", data=body) as reply:
-                return _result(name, reply.status, await reply.read())
+                body = await reply.read()
+                if reply.status != 200:
+                    pause = reply.headers.get("Retry-After", "")
+                    raise _fault(reply.status, body.decode(errors="replace"), pause)
+                return _result(name, body)
         except (aiohttp.ClientError, TimeoutError) as fault:
             why = f"{self._url}: {fault or 'timed out'}"
             raise SandboxUnavailable("unreachable", why) from None
 
 
-def _result(name: str, status: int, body: bytes) -> Result:
+def _may_pass(fault: BaseException) -> bool:
+    """Whether it may be otherwise the next time."""
+    return isinstance(fault, SandboxUnavailable) and fault.reason not in _FINAL
+
+
+_grown = wait_random_exponential(_FIRST_PAUSE, _LONGEST_PAUSE)
+
+
+def _pause(state: RetryCallState) -> float:
+    """Seconds until the next try."""
+    assert state.outcome is not None
+    fault = state.outcome.exception()
+    assert isinstance(fault, SandboxUnavailable)
+    return max(fault.pause, _grown(state))
+
+
+def _fault(status: int, text: str, pause: str) -> SandboxRefused | SandboxUnavailable:
+    """What an answer without a result means; `pause` is its Retry-After, in seconds or a date."""
+    if status in (401, 403):
+        return SandboxUnavailable("denied", _DENIED)
+    if status == 409:
+        return SandboxUnavailable("conflict", text[:500])
     if status in _REFUSALS:
-        raise SandboxRefused(f"the sandbox refuses: HTTP {status}: {body[:500].decode()}")
-    if status != 200:
-        reason = "overload" if status in (429, 503) else "protocol"
-        raise SandboxUnavailable(reason, f"HTTP {status}: {body[:200]!r}")
+        return SandboxRefused(f"the sandbox refuses: HTTP {status}: {text[:500]}")
+    reason = "overload" if status in (429, 503) else "protocol"
+    seconds = float(pause) if pause.isascii() and pause.isdigit() else 0.0
+    return SandboxUnavailable(reason, f"HTTP {status}: {text[:200]!r}", seconds)
+
+
+def _result(name: str, body: bytes) -> Result:
     try:
         result = Result.model_validate_json(body)
     except ValidationError as fault:

@@ -5,6 +5,8 @@ for it any more, it is given up.
 """
 
 import asyncio
+import hashlib
+import json
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +15,8 @@ from sandbox.judging.execution import Executor
 from sandbox.metrics import Metrics
 from sandbox.schema import Result, Submission
 
-KEPT_TESTS = 20_000
-"""Results are kept, the latest first, as long as they hold no more tests than this together."""
+KEPT = 64 * 2**20
+"""Bytes of results, as JSON, that are kept: the latest."""
 
 
 class Overloaded(Exception):
@@ -27,13 +29,12 @@ class Conflict(ValueError):
 
 @dataclass
 class _Entry:
-    submission: Submission
+    name: str
+    digest: bytes
+    mode: str
     task: asyncio.Task[Result]
     waiting: int = 0
-
-    @property
-    def weight(self) -> int:
-        return 1 + len(self.task.result().tests)
+    weight: int = 0
 
 
 class Desk:
@@ -47,12 +48,19 @@ class Desk:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._kept = 0
 
+    def check_room(self) -> None:
+        """Overloaded if there is no room for another submission."""
+        if self.under_way >= self._room:
+            self._metrics.refused.inc()
+            raise Overloaded
+
     async def result(self, submission: Submission) -> Result:
         """Its result. Overloaded, Conflict, or BadTest of the executor."""
         entry = self._entries.get(submission.id)
+        digest = _digest(submission)
         if entry is None:
-            entry = self._taken_in(submission)
-        elif entry.submission != submission:
+            entry = self._taken_in(submission, digest)
+        elif entry.digest != digest:
             raise Conflict(f"another submission has the id {submission.id!r}; ids are used once")
         entry.waiting += 1
         try:
@@ -60,16 +68,15 @@ class Desk:
         finally:
             entry.waiting -= 1
             if not entry.waiting and not entry.task.done():
-                self._entries.pop(submission.id, None)
+                self._remove(entry)
                 entry.task.cancel()
 
-    def _taken_in(self, submission: Submission) -> _Entry:
-        if self.under_way >= self._room:
-            self._metrics.refused.inc()
-            raise Overloaded
+    def _taken_in(self, submission: Submission, digest: bytes) -> _Entry:
+        self.check_room()
         self._count(1)
         task = asyncio.create_task(self.executor.execute(submission))
-        entry = self._entries[submission.id] = _Entry(submission, task)
+        entry = _Entry(submission.id, digest, submission.mode, task)
+        self._entries[entry.name] = entry
         task.add_done_callback(lambda _: self._settle(entry))
         return entry
 
@@ -80,24 +87,29 @@ class Desk:
     def _settle(self, entry: _Entry) -> None:
         """Keep what is known of the program; what is not may be asked again."""
         self._count(-1)
-        name, task = entry.submission.id, entry.task
-        if task.cancelled() or task.exception() is not None:
-            if self._entries.get(name) is entry:
-                del self._entries[name]
+        if entry.task.cancelled() or entry.task.exception() is not None:
+            self._remove(entry)
             return
-        self._metrics.record(entry.submission.mode, task.result())
-        if task.result().retryable:
-            self._entries.pop(name, None)
-            return
-        self._kept += entry.weight
-        self._entries.move_to_end(name)
-        self._forget()
+        result = entry.task.result()
+        self._metrics.record(entry.mode, result)
+        if result.retryable:
+            self._remove(entry)
+        elif self._entries.get(entry.name) is entry:
+            entry.weight = len(result.model_dump_json())
+            self._kept += entry.weight
+            self._entries.move_to_end(entry.name)
+            self._forget()
+
+    def _remove(self, entry: _Entry) -> None:
+        """Unless another has taken its place."""
+        if self._entries.get(entry.name) is entry:
+            del self._entries[entry.name]
 
     def _forget(self) -> None:
         for name, entry in list(self._entries.items()):
-            if self._kept <= KEPT_TESTS:
+            if self._kept <= KEPT:
                 return
-            if entry.task.done():
+            if entry.weight:
                 self._kept -= entry.weight
                 del self._entries[name]
 
@@ -108,3 +120,9 @@ class Desk:
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _digest(submission: Submission) -> bytes:
+    """Of all it says; unlike `==`, it tells 1 from 1.0 and from true."""
+    content = json.dumps(submission.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(content.encode()).digest()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sandbox.offer import TierChoice
 from sandbox.selftest import self_test
-from sandbox.tiers import NotOffered, SlotLost, cgroup, seccomp
+from sandbox.tiers import NotOffered, SlotLost, Tier, cgroup, seccomp
 from sandbox.tiers.bubblewrap import find_bubblewrap
 from sandbox.tiers.interpreter import find_interpreter
-from sandbox.tiers.namespaces import Namespaces
 
 State = Literal["holds", "weaker", "missing"]
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -37,15 +37,18 @@ class Finding:
     advice: str | None = None
 
 
-async def diagnose() -> list[Finding]:
-    """What the tier `namespaces` needs and what it enforces here."""
-    needs = list(_needs())
+async def diagnose(choice: TierChoice) -> list[Finding]:
+    """What the tier needs and what it enforces here; ValueError if there is no such tier."""
+    needs = list(_needs(choice.interpreter)) if choice.name == "namespaces" else []
     if any(finding.state == "missing" for finding in needs):
         return needs
-    tier = Namespaces()
-    namespaces = await _namespaces(tier)
-    if namespaces.state == "missing":
-        return [*needs, namespaces]
+    try:
+        tier = choice.opened()
+    except NotOffered as lack:
+        return [*needs, Finding(f"tier {choice.name}", "missing", "cannot be had here", str(lack))]
+    slot = await _slot(tier)
+    if slot.state == "missing":
+        return [*needs, slot]
     report = await self_test(tier)
     limits = [_limit(name, by) for name, by in tier.enforces().items()]
     tried = [
@@ -53,10 +56,11 @@ async def diagnose() -> list[Finding]:
         for name, wrong in report.failures.items()
     ]
     passed = Finding("self-test", "holds", f"{len(report.checks)} probes held")
-    return [*needs, namespaces, *limits, *(tried or [passed])]
+    return [*needs, slot, *limits, *(tried or [passed])]
 
 
-def _needs() -> Iterator[Finding]:
+def _needs(interpreter: Path | None) -> Iterator[Finding]:
+    """What the tier `namespaces` needs."""
     yield _machine()
     try:
         binary = find_bubblewrap()
@@ -65,9 +69,9 @@ def _needs() -> Iterator[Finding]:
     else:
         yield Finding("bubblewrap", "holds", str(binary.path))
     try:
-        found = find_interpreter(None)
+        found = find_interpreter(interpreter)
     except NotOffered as lack:
-        yield Finding("interpreter", "missing", str(lack), "install Python elsewhere")
+        yield Finding("interpreter", "missing", str(lack), "give another --interpreter")
     else:
         yield Finding("interpreter", "holds", f"{found.binary} runs Python programs")
     yield _groups(cgroup.find_parents())
@@ -81,14 +85,17 @@ def _machine() -> Finding:
     return Finding("system calls", "holds", f"a seccomp filter for {platform.machine()}")
 
 
-async def _namespaces(tier: Namespaces) -> Finding:
-    """Whether bubblewrap can do its work here."""
+async def _slot(tier: Tier) -> Finding:
+    """Whether a slot can be made here: by bubblewrap, or by the daemon."""
+    own = tier.name == "namespaces"
+    subject = "user namespaces" if own else "container"
     try:
         slot = await tier.slot()
     except SlotLost as lost:
-        return Finding("user namespaces", "missing", str(lost), _namespace_advice())
+        advice = _namespace_advice() if own else "see what the Docker daemon says of it"
+        return Finding(subject, "missing", str(lost), advice)
     await slot.close()
-    return Finding("user namespaces", "holds", "bubblewrap can make them")
+    return Finding(subject, "holds", f"{'bubblewrap' if own else 'the daemon'} can make them")
 
 
 def _namespace_advice() -> str:

@@ -23,8 +23,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sandbox import tiers
 
 COMPILING = tiers.Limits(
-    wall=60, cpu=30, memory=1536 * 2**20, processes=64, output=2**16, files=256 * 2**20
+    wall=60, cpu=30, memory=1536 * 2**20, processes=64, output=2**16, files=64 * 2**20
 )
+LARGEST_BINARY = 32 * 2**20
+"""Bytes; it is held in memory, and sent to a slot for each test."""
 
 
 class Language(BaseModel):
@@ -95,13 +97,20 @@ def load(path: Path | None) -> Mapping[str, Language]:
         return BUILT_IN
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
-        added = {name: Language.model_validate(table) for name, table in tables.items()}
+        added = {name: _language(name, table) for name, table in tables.items()}
     except OSError as fault:
         raise ValueError(f"languages file {path} cannot be read: {fault.strerror}") from None
     except tomllib.TOMLDecodeError as fault:
         raise ValueError(f"languages file {path} is not TOML: {fault}") from None
+    except ValueError as fault:
+        raise ValueError(f"languages file {path}: {fault}") from None
+    return {**BUILT_IN, **added}
+
+
+def _language(name: str, table: object) -> Language:
+    try:
+        return Language.model_validate(table)
     except ValidationError as fault:
         first = fault.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "a table"
-        raise ValueError(f"languages file {path}: {where}: {first['msg']}") from None
-    return {**BUILT_IN, **added}
+        where = ".".join(map(str, (name, *first["loc"])))
+        raise ValueError(f"{where}: {first['msg']}") from None

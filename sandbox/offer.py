@@ -2,7 +2,9 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.languages import Language
@@ -18,14 +20,33 @@ _TIERS = {
 }
 
 
-def open_tier(name: str, *, allow_unsafe: bool) -> Tier:
-    """The tier `name`; ValueError if there is none, or if it must be allowed first."""
-    if name not in _TIERS:
-        raise ValueError(f"no tier {name!r}; there are {', '.join(_TIERS)}")
-    module, kind = _TIERS[name]
-    made = getattr(importlib.import_module(module), kind)
-    tier: Tier = made(allow_unsafe=allow_unsafe) if name == "process" else made()
-    return tier
+@dataclass(frozen=True)
+class TierChoice:
+    """The tier asked for. `process` must be allowed; the rest are settings of one tier each."""
+
+    name: str = "namespaces"
+    allow_unsafe: bool = False
+    image: str | None = None
+    runtime: str | None = None
+    interpreter: Path | None = None
+
+    def opened(self) -> Tier:
+        """The tier. ValueError if there is none, or not with these options; else NotOffered."""
+        if self.name not in _TIERS:
+            raise ValueError(f"no tier {self.name!r}; there are {', '.join(_TIERS)}")
+        owners = {"image": "docker", "runtime": "docker", "interpreter": "namespaces"}
+        given = {name: value for name in owners if (value := getattr(self, name)) is not None}
+        for name in given:
+            if owners[name] != self.name:
+                raise ValueError(f"--{name} is an option of the tier {owners[name]}")
+        path, kind = _TIERS[self.name]
+        module = importlib.import_module(path)
+        made = getattr(module, kind)
+        if self.name == "process":
+            tier: Tier = made(allow_unsafe=self.allow_unsafe)
+        else:
+            tier = made(module.Settings(**given))
+        return tier
 
 
 async def proven(tier: Tier) -> Mapping[str, Any]:

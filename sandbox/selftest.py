@@ -161,7 +161,7 @@ def _probes(canaries: Canaries) -> dict[str, Probe]:
         "honest program": Probe("print('ok'); raise SystemExit(3)", _prints("ok", 3)),
         "honest use of memory": Probe(f"x = b'x' * {24 * _MIB}; print('ok')", _prints("ok")),
         "wall": Probe("import time; time.sleep(3)", _ends("wall"), brief),
-        "cpu": Probe("import time\nwhile time.process_time() < 3: pass", _ends("cpu"), busy),
+        "cpu": Probe("import time\nwhile time.process_time() < 1: pass", _ends("cpu"), busy),
         "memory": Probe(f"{_PRECIOUS}x = b'x' * {256 * _MIB}", _ends("memory")),
         "memory of children": Probe(_CHILDREN, _ends("memory")),
         "output": Probe("for _ in range(2000): print('x' * 1000)", _ends("output"), flood),

@@ -12,12 +12,12 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.languages import Language, load
-from sandbox.offer import open_tier, proven
+from sandbox.offer import TierChoice, proven
 from sandbox.tiers import NotOffered
 
 if TYPE_CHECKING:
@@ -40,29 +40,30 @@ class ServeOptions:
 
     `port` 0 takes a free one, written to `port_file` once bound. `slots` are programs at once, by
     default as many as cores. `queue` is in submissions that may wait, `drain` in seconds that
-    requests under way have at the end. `languages` is a file as in languages.py.
+    requests under way have at the end. `languages` is a file as in languages.py. Without a
+    `token_file` the token is that of the environment variable SANDBOX_TOKEN.
     """
 
     host: str = "127.0.0.1"
     port: int = 8091
     port_file: Path | None = None
-    tier: str = "namespaces"
-    allow_unsafe: bool = False
+    tier: TierChoice = field(default_factory=TierChoice)
     slots: int | None = None
     queue: int = 512
     drain: float = 30.0
     languages: Path | None = None
+    token_file: Path | None = None
 
 
 def serve(options: ServeOptions) -> int:
     """Serve until a signal; returns the exit code, having told the reason of any other than 0."""
     try:
-        tier = open_tier(options.tier, allow_unsafe=options.allow_unsafe)
+        tier = options.tier.opened()
         languages = load(options.languages)
         token = _token(options)
     except ValueError as fault:
         return _told(2, str(fault))
-    except NotOffered as fault:
+    except OSError as fault:
         return _told(4, str(fault))
     try:
         listener = _bind(options.host, options.port)
@@ -85,11 +86,23 @@ def _told(code: int, reason: str) -> int:
 
 def _token(options: ServeOptions) -> str | None:
     """The token, if there is one; ValueError where there must be."""
-    token = os.environ.get(TOKEN) or None
+    file = options.token_file
+    token = (os.environ.get(TOKEN) or None) if file is None else _read_token(file)
     if token is None and not _is_loopback(options.host):
         raise ValueError(
-            f"{options.host} can be reached by others: set {TOKEN}, or listen on 127.0.0.1"
+            f"{options.host} can be reached by others: give --token-file, or {TOKEN} in the "
+            "environment, or listen on 127.0.0.1"
         )
+    return token
+
+
+def _read_token(file: Path) -> str:
+    try:
+        token = file.read_text("utf-8").strip()
+    except OSError as fault:
+        raise ValueError(f"token file {file} cannot be read: {fault.strerror}") from None
+    if not token:
+        raise ValueError(f"token file {file} is empty; write a token to it")
     return token
 
 
@@ -144,7 +157,7 @@ async def _serve(
         server = uvicorn.Server(
             uvicorn.Config(
                 create_app(desk, pool, metrics, offered, token), log_level="warning",
-                access_log=False, timeout_graceful_shutdown=int(options.drain),
+                access_log=False, proxy_headers=False, timeout_graceful_shutdown=options.drain,
             )
         )  # fmt: skip
         if options.port_file is not None:

@@ -5,17 +5,14 @@ Who waits is served in order of arrival, also those who need several places at o
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from sandbox.metrics import Metrics
-from sandbox.tiers import Program, Run, Slot, SlotLost, Talk, Tier
+from sandbox.tiers import NotOffered, Program, Run, Slot, SlotLost, Talk, Tier
 
 T = TypeVar("T")
-RUNS_OF_A_SLOT = 1000
-"""After so many a slot is replaced, so that nothing can pile up in it."""
-
 _BROKEN = 3
 
 
@@ -27,29 +24,24 @@ class Place:
         self._tier = tier
         self._metrics = metrics
         self._slot: Slot | None = None
-        self._runs = 0
 
     async def warm(self) -> Slot:
         """Its slot, a fresh one if there is none; SlotLost if there can be none."""
         if self._slot is None:
             self.failures += 1
             self._slot = await self._tier.slot()
-            self.failures = self._runs = 0
+            self.failures = 0
         return self._slot
 
     async def run(self, program: Program, talk: Talk | None = None) -> Run:
         """Run `program` to its end; SlotLost if that broke the slot, which is then replaced."""
         try:
             slot = await self.warm()
-            self._runs += 1
-            run = await slot.run(program, talk)
+            return await slot.run(program, talk)
         except SlotLost as lost:
             self._metrics.lost(lost.reason)
             await self.clear()
             raise
-        if self._runs >= RUNS_OF_A_SLOT:
-            await self.clear()
-        return run
 
     async def clear(self) -> None:
         """End the slot."""
@@ -69,16 +61,21 @@ class Pool:
         self._waiting: deque[tuple[int, asyncio.Future[list[Place]]]] = deque()
 
     async def __aenter__(self) -> "Pool":
-        """Warm all places; SlotLost if the tier makes no slots."""
+        """Warm all places; NotOffered if the tier does not make so many slots."""
         try:
-            await asyncio.gather(*(place.warm() for place in self._places))
-        except SlotLost:
+            await _all(place.warm() for place in self._places)
+        except SlotLost as lost:
+            await self.__aexit__()
+            raise NotOffered(
+                f"the tier {self.tier.name} makes no slot: {lost}; see `posttrain sandbox doctor`"
+            ) from None
+        except BaseException:
             await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(place.clear() for place in self._places))
+        await _all(place.clear() for place in self._places)
 
     @property
     def ready(self) -> bool:
@@ -120,3 +117,10 @@ class Pool:
                 granted.set_result([self._free.popleft() for _ in range(count)])
             else:
                 return
+
+
+async def _all(works: Iterable[Awaitable[object]]) -> None:
+    """Await each to its end; then raise the first fault there was."""
+    for ended in await asyncio.gather(*works, return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended

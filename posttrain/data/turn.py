@@ -100,6 +100,8 @@ def _turn(fields: Mapping[str, str], *, complete: bool, error: str | None) -> As
 
 def _calls(text: str) -> tuple[ToolCall, ...]:
     decoded = json.loads(text)
+    if "\\u" in text:
+        json.dumps(decoded, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.
     if not isinstance(decoded, list) or not decoded:
         raise ValueError("not a JSON array of calls")
     if not all(isinstance(call, dict) and len(call) == 1 for call in decoded):

@@ -1,6 +1,5 @@
 """From a recipe file to a checked Recipe, or to one line per fault: place, what, what to do."""
 
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from posttrain import stages
+from posttrain.names import nearest
 from posttrain.recipe.document import Location
 from posttrain.recipe.schema import KIND_OF_DATA, Envelope, Recipe, Stage
 from posttrain.recipe.source import Source, override, read
@@ -185,9 +185,7 @@ def _describing(model: type[BaseModel], raw: Mapping[str, Any]) -> type[BaseMode
 
 
 def _unknown(what: str, given: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(given, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-    return f"unknown {what}: {given[:60]!r}; {hint}"
+    return f"unknown {what}: {given[:60]!r}; {nearest(given, known)}"
 
 
 def _known_keys(model: type[BaseModel], location: Location) -> list[str]:

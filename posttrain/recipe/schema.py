@@ -3,24 +3,58 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from posttrain.evaluation.suites import Suite
 from posttrain.gates import Promotion
-from posttrain.names import Name
+from posttrain.names import Name, nearest
 from posttrain.recipe.document import Location
 from posttrain.stages import StageConfig
 
+VERIFIERS = ("answer", "math", "constraints", "code", "judge")
+"""Those that the reward service has built in; it is a program of its own, not imported here."""
+
 
 class RewardService(BaseModel):
-    """The reward service the controller starts for stages that need it, or the URL of one."""
+    """The reward service the controller starts for stages that need it, or the URL of one.
+
+    Of one that is started, `verifiers` are built in or given as NAME=MODULE.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    url: str | None = None  # First: it decides which verifiers there may be.
     verifiers: tuple[str, ...] = Field(min_length=1)
     workers: int = Field(default=1, ge=1, le=64)
-    url: str | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _leads_somewhere(cls, url: str | None) -> str | None:
+        if url is not None and not _is_http(url):
+            raise ValueError(f"must be http://HOST:PORT or https://HOST, is {url[:60]!r}")
+        return url
+
+    @field_validator("verifiers")
+    @classmethod
+    def _can_be_started(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        started = info.data.get("url", "unknown") is None
+        for name in names:
+            if started and name not in VERIFIERS and not all(name.partition("=")):
+                raise ValueError(
+                    f"no verifier {name[:60]!r} is built in, nor is that NAME=MODULE; "
+                    f"{nearest(name, VERIFIERS)}"
+                )
+        return names
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 class Services(BaseModel):

@@ -12,10 +12,11 @@ from typing import get_args
 from rewards.audit.hosting import rewards_service
 from rewards.audit.probe import Check, Probe, drawn
 from rewards.audit.probes import MAKERS
-from rewards.audit.references import REFERENCES, opinions
+from rewards.audit.references import NAMES, REFERENCES, opinions
 from rewards.audit.report import Audited, Differential, Missed, Rate, Report
 from rewards.audit.tally import finding
 from rewards.client import RewardClient
+from rewards.probing import refusal
 from rewards.schema import Verdict
 from rewards.verifiers import BUILT_IN, SELF_CONTAINED
 
@@ -39,7 +40,8 @@ def run(
 
     Draws `probes` right items, as many wrong ones, and takes the verifier's canaries. `sandbox` is
     where `code` finds one; a sandbox is started too if there is none. ValueError for a verifier
-    that is not served or that we have no probes for; HostingFault if a service does not start.
+    that is not served or that we have no probes for, or if our token is refused; ConnectionError if
+    `url` does not answer, HostingFault if a service does not start.
     """
     for verifier in verifiers:
         if verifier not in MAKERS:
@@ -84,16 +86,21 @@ async def _judged(url: str, probes: Sequence[Probe]) -> Judged:
         for number, probe in enumerate(probes)
     ]
     async with RewardClient(
-        url, timeout=_TIMEOUT, patience=_TIMEOUT, batch=_BATCH, connections=_CONNECTIONS
+        url, timeout=_TIMEOUT, patience=_TIMEOUT, batch=_BATCH, connections=_CONNECTIONS, fresh=True
     ) as client:
         return list(zip(probes, await client.score(items), strict=True))
 
 
 async def _digest(url: str, verifier: str) -> str | None:
-    """What the service says its version of the verifier is; None if it has none."""
+    """What the service says its version of the verifier is; None if it has none.
+
+    ConnectionError without an answer, ValueError if our token is refused.
+    """
     async with RewardClient(url) as client:
         [(status, content)] = await client.ask("/v1/verifiers")
-    rows = content["verifiers"] if status == 200 else []
+    if status != 200:
+        raise refusal(url, status, content)
+    rows = content["verifiers"]
     return next((row["digest"] for row in rows if row["name"] == verifier), None)
 
 
@@ -137,6 +144,7 @@ def _differential(verifier: str, judged: Judged) -> Differential | None:
         if opinion is not None
     ]
     return Differential(
+        reference=NAMES[verifier],
         compared=len(rows),
         agreed=sum(ours == theirs for _, ours, theirs in rows),
         reference_wrong=sum(ours == right != theirs for right, ours, theirs in rows),

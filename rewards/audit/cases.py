@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 async def judge(url: str, cases: Sequence[Case]) -> list[Outcome]:
     """What the service at `url` says about each of `cases`, in their order."""
     async with RewardClient(
-        url, timeout=_TIMEOUT, patience=_TIMEOUT, batch=_BATCH, connections=_CONNECTIONS
+        url, timeout=_TIMEOUT, patience=_TIMEOUT, batch=_BATCH, connections=_CONNECTIONS, fresh=True
     ) as client:
         verdicts = await client.score([case.item for case in cases])
     return [Outcome(case, verdict) for case, verdict in zip(cases, verdicts, strict=True)]

@@ -74,6 +74,8 @@ def _ready(process: subprocess.Popen[bytes], module: str, port: Path) -> str:
         if port.exists() and _answers(int(port.read_text())):
             return f"http://127.0.0.1:{int(port.read_text())}"
         time.sleep(_PAUSE)
+    if (code := process.poll()) is not None:
+        raise HostingFault(f"the {module} service ended (exit {code}); its reason is above")
     raise HostingFault(f"no {module} service was ready within {_START:g} s; its output says why")
 
 

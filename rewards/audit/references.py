@@ -49,4 +49,7 @@ def _judged(reference: Reference, item: Item) -> bool | None:
         return None
 
 
+NAMES: Mapping[str, str] = MappingProxyType(
+    {"answer": "a comparison by value or text", "math": "Math-Verify"}
+)
 REFERENCES: Mapping[str, Reference] = MappingProxyType({"answer": _answer, "math": _math})

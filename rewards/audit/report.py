@@ -42,8 +42,9 @@ class Missed(_Part):
 
 
 class Differential(_Part):
-    """How often a second implementation agrees, and who is right where it does not."""
+    """How often a second implementation agrees; where it does not, labels say who is wrong."""
 
+    reference: str
     compared: int
     agreed: int
     reference_wrong: int
@@ -69,8 +70,9 @@ class Audited(_Part):
             yield f"  {check} {passed}/{total}"
         if (other := self.differential) is not None:
             yield (
-                f"  differential {other.agreed}/{other.compared} agree; of the others the "
-                f"reference is wrong in {other.reference_wrong}, we in {other.verifier_wrong}"
+                f"  differential {other.agreed}/{other.compared} agree with {other.reference}; of "
+                f"the others, by the labels, it is wrong in {other.reference_wrong} and "
+                f"{self.verifier} in {other.verifier_wrong}"
             )
         for rule in dict.fromkeys(f"{each.check} {each.rule}" for each in self.missed):
             yield f"  missed: {rule}"

@@ -1,10 +1,11 @@
 """The registry of verifiers: a name on the wire leads to one module that says all about itself.
 
 A module has `RUNS`, `GOLD`, `PARAMETERS`, `DISTRIBUTIONS`, `CANARIES`, and `verify(item)`, or if it
-is remote `connected()`, an async context that gives an async `verify(item)`, and if it needs longer
-than the service's deadline, `DEADLINE` in seconds. Verdicts depend on all of an item but its id.
-Nothing is imported
-until a process needs it, so a service pays only for what it serves.
+is remote `connected(probing=False)`, an async context that gives an async `verify(item)`, and if it
+needs longer than the service's deadline, `DEADLINE` in seconds. The connection for canaries is
+`probing`: it soon gives up a service out of reach, and takes nothing that is remembered. Verdicts
+depend on all of an item but its id. Nothing is imported until a process needs it, so a service pays
+only for what it serves.
 """
 
 import importlib
@@ -102,13 +103,13 @@ def load(name: str, module: str) -> tuple[ModuleType, Profile]:
         canaries=[canary.under(name) for canary in found.CANARIES],
     )
     if not profile.canaries:
-        raise ValueError(f"verifier {name} ({module}) has no canary")
+        raise ValueError("it has no canary")
     if profile.runs != "remote":
-        _prove(found, profile, module)
+        _prove(found, profile)
     return found, profile
 
 
-def _prove(found: ModuleType, profile: Profile, module: str) -> None:
+def _prove(found: ModuleType, profile: Profile) -> None:
     for canary in profile.canaries:
         if not canary.passes(found.verify(canary.item)):
-            raise ValueError(f"verifier {profile.name} ({module}) fails canary {canary.item.id}")
+            raise ValueError(f"it fails canary {canary.item.id}")

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.turn import Turn, read_turn
 from rewards.verifiers import Canary
-from rewards.verifiers.normalisers import NORMALISERS
+from rewards.verifiers.normalisers import NORMALISERS, fold
+from rewards.verifiers.problem import gold_problem, problem
 
 LONGEST = 10_000
 """Most characters of one answer."""
@@ -41,6 +42,11 @@ class Parameters(BaseModel):
     tool: Tool = Tool()
 
 
+def _is_blank(text: str) -> bool:
+    """Whether nothing of `text` is seen."""
+    return not (text.strip() if text.isascii() else fold(text))
+
+
 class Gold(BaseModel):
     """The right answers: one answer equal to one of `any_of`, or one for each of `all_of`."""
 
@@ -53,7 +59,7 @@ class Gold(BaseModel):
     def _is_one_kind(self) -> Self:
         if bool(self.any_of) == bool(self.all_of):
             raise ValueError("give any_of or all_of, not empty")
-        if not all(text.strip() for text in self.any_of + self.all_of):
+        if any(map(_is_blank, self.any_of + self.all_of)):
             raise ValueError("a gold answer is blank")
         return self
 
@@ -84,14 +90,16 @@ def verify(item: Item) -> Verdict:
     try:
         parameters = PARAMETERS.validate_python(item.parameters) if item.parameters else _DEFAULTS
     except ValidationError as fault:
-        return abstained(item, "bad_item", str(fault.errors()[0]["msg"]))
+        return abstained(item, "bad_item", problem(fault, Parameters.model_fields))
     try:
         gold = _gold(item.gold)
         reason = _reason(gold, _given(item, parameters.tool), NORMALISERS[parameters.normaliser])
     except NoAnswer as fault:
         reason = fault.reason
+    except ValidationError as fault:
+        return abstained(item, "bad_gold", gold_problem(fault, item.gold, union=False))
     except ValueError as fault:
-        return abstained(item, "bad_gold", _first_line(fault))
+        return abstained(item, "bad_gold", str(fault))
     return scored(item, 1.0) if reason is None else wrong(item, reason)
 
 
@@ -141,7 +149,7 @@ class Wanted(NamedTuple):
 
 def _gold(content: Any) -> Wanted:
     if isinstance(content, str):
-        if content.strip():
+        if not _is_blank(content):
             return Wanted((content,), ())  # The usual case need not pay for a model.
         content = [content]
     if isinstance(content, list):
@@ -180,12 +188,6 @@ def _covers(gold: Sequence[str], answers: list[str], equal: Callable[[str, str],
             return False
         del answers[found]
     return True
-
-
-def _first_line(fault: ValueError) -> str:
-    if isinstance(fault, ValidationError):
-        return str(fault.errors()[0]["msg"])
-    return str(fault)
 
 
 CANARIES = [

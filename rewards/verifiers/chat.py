@@ -1,6 +1,6 @@
 """One question to an OpenAI-compatible chat endpoint, and its answer or why there is none.
 
-Overload, faults of the endpoint and replies that are none are tried again, up to `TRIES` times and
+Overload, faults of the endpoint and replies that are none are tried again, up to `tries` times and
 to the deadline. Nothing is made of a reply here but its text and the log-probs of its first token.
 """
 
@@ -79,9 +79,12 @@ class Answer(BaseModel):
 class Chat:
     """Asks one endpoint over a pooled session."""
 
-    def __init__(self, settings: Settings, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, settings: Settings, session: aiohttp.ClientSession, *, tries: int = TRIES
+    ) -> None:
         self._settings = settings
         self._session = session
+        self._tries = tries
         self._gate = asyncio.Semaphore(settings.concurrency)
 
     async def ask(self, system: str, user: str) -> Answer:
@@ -103,7 +106,7 @@ class Chat:
         fault = Unavailable("judge_timeout", "no answer came within the deadline")
         try:
             async with asyncio.timeout(self._settings.deadline):
-                for attempt in range(TRIES):
+                for attempt in range(self._tries):
                     try:
                         return await self._once(body)
                     except _Again as again:

@@ -9,11 +9,15 @@
 * list: items between commas or semicolons, or of a JSON array, in order; each as `default`.
 * structured: JSON (RFC 8259) of equal structure: keys in any order, numbers by value, a boolean is
   no number, texts by code points.
-* squad: as SQuAD (lower case, no punctuation, no articles), but numbers by value, and as `default`
-  where nothing of the gold would be left.
+* squad: as SQuAD (lower case, no punctuation, no articles), but numbers by value, with the signs
+  that make another value (`-5 degrees`, `1.5`, `1/2`, `10:30`, `C++`), and as `default` where
+  nothing of the gold would be left.
 
-`fold`: Unicode NFKC, U+2212 as hyphen, zero-width characters dropped, white space folded, one
-trailing full stop dropped, case folded (so choices and text compare without case).
+A gold of which `fold` leaves nothing fits no rule but strict.
+
+`fold`: Unicode NFKC, but for numbered signs (circled, with a stop, fractions), and with `^` and `_`
+before what is raised or lowered; U+2212 as hyphen, zero-width characters dropped, white space
+folded, one trailing full stop dropped, case folded (so choices and text compare without case).
 """
 
 import json
@@ -22,6 +26,7 @@ import string
 import unicodedata
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
@@ -32,24 +37,59 @@ _EXPONENT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[eE]([+-]?[0-9]{
 _OPTION = re.compile(
     r"(?:\((?P<inside>[a-z])\)(?=[\s.:]|$)|(?P<bare>[a-z])(?=\s*[.:)]|\s+-\s|$))"
     r"\s*(?:[.:)]|-\s)?\s*(?P<text>.*)",
-    re.DOTALL,
+    re.DOTALL | re.IGNORECASE,
 )
-_ANOTHER = re.compile(r"(?:or|and)\b|[/,&+]|\(?[a-z]\)|[a-j]$")
+_ANOTHER = re.compile(r"(?:or|and)\b|[/,&+]|\(?[a-z]\)|[a-j]$", re.IGNORECASE)
+_SECOND = re.compile(
+    r"(?:^|[,;]|\b(?i:or|and|not|but|nor|is))\s*\(?[A-J]\)?(?=\s*$|[,;)]|\.(?!\w)|\s+(?:or|and)\b)"
+    r"|(?:^|\s)(?:\([A-Ja-j]\)|[A-Ja-j][.:)])(?=\s|$)"
+)
+"""Another option in the text of the one chosen."""
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_GROUPING = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_TELLING = re.compile(
+    r"(?<=\d)[.,/:+-](?=\d)|\.(?=\d)|(?<![\w.])-(?=\.?\d)|(?<=[^\W\d])[+#]+(?!\w)|(?<=\w)/(?=\w)"
+)
+"""Punctuation that makes another value or name."""
+_RAISED = {"<super>": "^", "<sub>": "_"}
 
 
 def clean(text: str) -> str:
     """NFKC with hyphens for minus signs, nothing invisible, and single inner spaces."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
+        text = "".join(_compatible(kind, "".join(signs)) for kind, signs in groupby(text, _kind))
+        text = text.translate(_INVISIBLE)
     return " ".join(text.split())
+
+
+def _kind(sign: str) -> str:
+    """`^` for what is raised, `_` for what is lowered, `No` for other numbers, `` for the rest."""
+    mark = _RAISED.get(unicodedata.decomposition(sign).partition(" ")[0], "")
+    return mark or ("No" if unicodedata.category(sign) == "No" else "")
+
+
+def _compatible(kind: str, signs: str) -> str:
+    if kind == "No":
+        return signs
+    return kind + unicodedata.normalize("NFKC", signs)
 
 
 def fold(text: str) -> str:
     """`clean`, without one trailing full stop, case-folded."""
-    cleaned = clean(text)
-    return (cleaned[:-1].rstrip() or cleaned if cleaned[-1:] == "." else cleaned).casefold()
+    return _without_stop(clean(text)).casefold()
+
+
+def _without_stop(cleaned: str) -> str:
+    return cleaned[:-1].rstrip() or cleaned if cleaned[-1:] == "." else cleaned
+
+
+def _folded_gold(gold: str) -> str:
+    """`fold` of a gold; ValueError if that leaves nothing."""
+    folded = fold(gold)
+    if not folded:
+        raise ValueError("gold is blank")
+    return folded
 
 
 def decimal(text: str) -> Decimal | None:
@@ -69,9 +109,10 @@ def _strict(gold: str, answer: str) -> bool:
 
 
 def _default(gold: str, answer: str) -> bool:
+    wanted = _folded_gold(gold)
     if gold == answer:
         return True
-    wanted, given = fold(gold), fold(answer)
+    given = fold(answer)
     value = decimal(wanted)
     return wanted == given if value is None else value == decimal(given)
 
@@ -84,7 +125,7 @@ def _number(gold: str, answer: str) -> bool:
 
 
 def _text(gold: str, answer: str) -> bool:
-    return fold(gold) == fold(answer)
+    return _folded_gold(gold) == fold(answer)
 
 
 def _choice(gold: str, answer: str) -> bool:
@@ -95,10 +136,10 @@ def _choice(gold: str, answer: str) -> bool:
 
 
 def _letter(text: str) -> str | None:
-    option = _OPTION.fullmatch(fold(text))
-    if option is None or _ANOTHER.match(option["text"]):
+    option = _OPTION.fullmatch(_without_stop(clean(text)))
+    if option is None or _ANOTHER.match(option["text"]) or _SECOND.search(option["text"]):
         return None
-    return option["inside"] or option["bare"]
+    return (option["inside"] or option["bare"]).lower()
 
 
 def _list(gold: str, answer: str) -> bool:
@@ -194,7 +235,13 @@ def _wrapped_number(text: str) -> Decimal | None:
 
 
 def _squadded(text: str) -> str:
-    return " ".join(_ARTICLE.sub(" ", clean(text).lower().translate(_NO_PUNCTUATION)).split())
+    text = _GROUPING.sub(lambda match: match.group().replace(",", ""), clean(text).lower())
+    kept, at = [], 0
+    for sign in _TELLING.finditer(text):
+        kept += [text[at : sign.start()].translate(_NO_PUNCTUATION), sign.group()]
+        at = sign.end()
+    kept.append(text[at:].translate(_NO_PUNCTUATION))
+    return " ".join(_ARTICLE.sub(" ", "".join(kept)).split())
 
 
 NORMALISERS: Mapping[str, Callable[[str, str], bool]] = MappingProxyType(

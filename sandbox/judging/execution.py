@@ -13,7 +13,7 @@ from sandbox.judging.collection import needs_one_process, test_names
 from sandbox.judging.inside import codec
 from sandbox.judging.inside.names import STANDARD
 from sandbox.judging.trials import Call, Judged, Output, Trial
-from sandbox.languages import Language
+from sandbox.languages import LARGEST_BINARY, Language
 from sandbox.schema import (
     AssertSubmission,
     AssertTest,
@@ -200,10 +200,15 @@ async def _compiled(program: Program, places: Sequence[Place]) -> bytes | TestRe
     run = await places[0].run(program)
     ended = verdicts.of_ending(run)
     binary = run.kept.get(program.keep[0])
-    if ended is None and binary is not None:
+    if ended is not None:
+        why = ended.detail
+    elif binary is None:
+        why = "the compiler leaves no program"
+    elif len(binary) > LARGEST_BINARY:
+        why = f"the compiled program is larger than {LARGEST_BINARY} bytes"
+    else:
         return binary
-    finding = verdicts.Finding("CE", ended.detail if ended else "the compiler leaves no program")
-    return verdicts.result("compilation", finding, run)
+    return verdicts.result("compilation", verdicts.Finding("CE", why), run)
 
 
 def _trees(values: Sequence[object]) -> list[object]:

@@ -145,10 +145,9 @@ async def _both(tests: Any, program: Any, relay: Relay) -> tuple[Run, Run]:
         relay.tests_ended()
         return judged, await running
     finally:
-        for task in (judging, running):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+        judging.cancel()
+        running.cancel()
+        await asyncio.gather(judging, running, return_exceptions=True)
 
 
 def _record(relay: Relay, judged: Run, nonce: str) -> Mapping[str, Any]:

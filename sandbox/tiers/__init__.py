@@ -24,7 +24,7 @@ class SlotLost(Exception):
         self.reason = reason
 
 
-class NotOffered(Exception):
+class NotOffered(OSError):
     """A tier cannot be had on this machine; the message says why and what to do."""
 
 
@@ -94,7 +94,7 @@ Talk = Callable[[Channel], Awaitable[None]]
 
 
 class Slot(Protocol):
-    """One place to run programs in."""
+    """One place to run programs in; it alone renews what many runs could wear out in it."""
 
     async def run(self, program: Program, talk: Talk | None = None) -> Run:
         """Run `program` to its end; SlotLost if the slot broke.

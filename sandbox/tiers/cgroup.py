@@ -15,10 +15,10 @@ from pathlib import Path
 
 from sandbox.tiers import Limits
 
-_PREFIX = "posttrain-sandbox-"
+_PREFIX = "posttrain-sandbox."
 _LEAF = "posttrain-sandbox"
 _OVERHEAD = 8 * 2**20  # What the init and a fork's own copies of shared pages take.
-_OWN_PROCESSES = 3  # bubblewrap, the supervisor and the init.
+_OWN_PROCESSES = 4  # bubblewrap, the supervisor, its zygote and the namespace's first.
 _EMPTY_WITHIN = 5.0
 _FREED_WITHIN = 2.0
 
@@ -66,7 +66,7 @@ class Group:
     """The control group of one slot: a directory in each hierarchy there is."""
 
     def __init__(self, parents: Parents, number: int) -> None:
-        name = f"{_PREFIX}{os.getpid()}-{born(os.getpid())}-{number}"
+        name = f"{_ours()}{os.getpid()}-{born(os.getpid())}-{number}"
         self._dialect = parents.dialect
         self._at: dict[str, Path] = {}
         for control, parent in parents.directories.items():
@@ -146,13 +146,22 @@ class Group:
 
     async def end(self) -> None:
         """Kill all in it and remove it, within a bound."""
-        if self._peak is not None:
-            os.close(self._peak)
-            self._peak = None
+        self._close()
         until = time.monotonic() + _EMPTY_WITHIN
         for directory in set(self._at.values()):
             while not _remove(directory) and time.monotonic() < until:
                 await asyncio.sleep(0.005)
+
+    def discard(self) -> None:
+        """Remove it, as nothing was ever started in it."""
+        self._close()
+        for directory in set(self._at.values()):
+            _remove(directory)
+
+    def _close(self) -> None:
+        if self._peak is not None:
+            os.close(self._peak)
+            self._peak = None
 
     def _bound(self, limits: Limits) -> None:
         if "memory" in self._at:
@@ -213,11 +222,21 @@ def find_parents(proc: Path = Path("/proc")) -> Parents | None:
 
 def reap(parents: Parents) -> None:
     """Remove groups of services that no longer run, and what may still be in them."""
+    until = time.monotonic() + _EMPTY_WITHIN
     for parent in set(parents.directories.values()):
-        for directory in parent.glob(f"{_PREFIX}*-*-*"):
-            pid, start, _ = directory.name.removeprefix(_PREFIX).split("-")
+        for directory in parent.glob(f"{_ours()}*-*-*"):
+            pid, start, _ = directory.name.removeprefix(_ours()).split("-")
             if born(int(pid)) != int(start):
-                _remove(directory)
+                while not _remove(directory) and time.monotonic() < until:
+                    time.sleep(0.005)
+
+
+def _ours() -> str:
+    """How groups begin whose services have their numbers from the same process namespace as we.
+
+    In another namespace, their numbers would say nothing of whether they run.
+    """
+    return f"{_PREFIX}{os.stat('/proc/self/ns/pid').st_ino}-"
 
 
 def _own(proc: Path) -> Iterator[tuple[str, Path]]:
@@ -287,8 +306,9 @@ def _remove(directory: Path) -> bool:
         return True
     except OSError:
         with suppress(OSError):  # Gone meanwhile.
-            for pid in _words(directory / "cgroup.procs"):
-                _kill(int(pid))
+            for pid in map(int, _words(directory / "cgroup.procs")):
+                if pid:  # 0 is a process of another namespace; to kill 0 is to kill ourselves.
+                    _kill(pid)
         return False
     return True
 

@@ -6,6 +6,7 @@ All that is said goes through its attached streams, as frames (see inside/contai
 import asyncio
 import contextlib
 import io
+import json
 import os
 import socket
 import struct
@@ -27,6 +28,8 @@ _CPUS = 10**9
 _OVERHEAD = 8 * 2**20
 _AT_FIRST = 2**30
 _STDERR = 2
+_HELD = 16 * 2**20
+"""Most bytes from a program's channel that wait to be read."""
 _BOOT = """
 import json, os, struct, sys
 def exactly(size):
@@ -71,6 +74,7 @@ class Streams:
         self._socket = socket.socket(fileno=os.dup(attached.fileno()))
         self._socket.setblocking(False)
         self._raw, self._out, self.errors = bytearray(), bytearray(), bytearray()
+        self._header: dict[str, Any] | None = None
 
     async def send(self, header: Mapping[str, Any], *parts: bytes) -> None:
         """Send a frame; OSError if the container has gone."""
@@ -78,16 +82,32 @@ class Streams:
         await asyncio.get_running_loop().sock_sendall(self._socket, content)
 
     async def receive(self) -> tuple[dict[str, Any], list[bytes]]:
-        """The next frame; EOFError if the container has gone."""
-        while True:
-            stream = io.BytesIO(self._out)
-            try:
-                frame = frames.receive(stream.read)
-            except EOFError:
-                await self._more()
-                continue
-            del self._out[: stream.tell()]
-            return frame
+        """The next frame, taken as a whole; ConnectionError if the container has gone."""
+        while (frame := self._frame()) is None:
+            await self._more()
+        return frame
+
+    def _frame(self) -> tuple[dict[str, Any], list[bytes]] | None:
+        """The next frame, once all of it is there; its header is parsed once."""
+        if self._header is None:
+            start = frames.LENGTH.size
+            if len(self._out) < start:
+                return None
+            end = start + frames.LENGTH.unpack_from(self._out)[0]
+            if len(self._out) < end:
+                return None
+            self._header = json.loads(self._out[start:end])
+            del self._out[:end]
+        header, sizes = self._header, self._header["sizes"]
+        if len(self._out) < sum(sizes):
+            return None
+        self._header = None
+        return header, [self._taken(size) for size in sizes]
+
+    def _taken(self, size: int) -> bytes:
+        part = bytes(self._out[:size])
+        del self._out[:size]
+        return part
 
     def close(self) -> None:
         """Let go of the container."""
@@ -113,21 +133,32 @@ class Conversation:
     """Our end of a program's channel."""
 
     def __init__(self, streams: Streams) -> None:
+        self.reading = False
         self._streams = streams
         self._reader = asyncio.StreamReader()
+        self._held = 0
         self._ended = False
 
     def feed(self, part: bytes) -> None:
-        """What the program sent; nothing at its end."""
-        if part:
+        """What the program sent; nothing at its end, and too much unread is taken as that."""
+        if self._ended:
+            return
+        self._held += len(part)
+        if part and self._held <= _HELD:
             self._reader.feed_data(part)
-        elif not self._ended:
+        else:
             self._ended = True
             self._reader.feed_eof()
 
     async def read(self, size: int) -> bytes:
         """As `sandbox.tiers.Channel`."""
-        return await self._reader.read(size)
+        self.reading = True
+        try:
+            part = await self._reader.read(size)
+        finally:
+            self.reading = False
+        self._held -= len(part)
+        return part
 
     async def write(self, content: bytes) -> None:
         """As `sandbox.tiers.Channel`."""
@@ -230,7 +261,7 @@ class Container:
                 assert self._streams is not None
                 await self._streams.send({"stop": True})
             status, content = await report
-            return status, content, await over(talking)
+            return status, content, await over(talking, conversation)
         finally:
             report.cancel()
             talking.cancel()

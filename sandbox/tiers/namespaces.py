@@ -6,6 +6,7 @@ holds more (control groups; users of their own for slots); `enforces` tells what
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -106,8 +107,13 @@ class Namespaces:
 
     def _zygote(self, number: int) -> Zygote:
         try:
-            group = None if self._parents is None else cgroup.Group(self._parents, number)
-            return Zygote(partial(self._launch, number, group), group, self._environment)
+            with ExitStack() as undo:
+                group = None if self._parents is None else cgroup.Group(self._parents, number)
+                if group is not None:
+                    undo.callback(group.discard)
+                made = Zygote(partial(self._launch, number, group), group, self._environment)
+                undo.pop_all()
+                return made
         except OSError as fault:
             raise SlotLost("start", str(fault)) from None
 

@@ -4,8 +4,9 @@ It is replaced after a number of runs, and after anything out of the ordinary. I
 fixed (see inside/supervisor.py): scripts of other names are run by executing the interpreter.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from sandbox.tiers import Program, Run, Talk
 
@@ -64,13 +65,28 @@ class WarmSlot:
 
     async def close(self) -> None:
         """As `sandbox.tiers.Slot`."""
-        await self._drop()
-        self._closed()
+        try:
+            await self._drop()
+        finally:
+            self._closed()
 
     async def _drop(self) -> None:
         zygote, self._warm = self._warm, None
         if zygote is not None:
-            await zygote.end()
+            await _to_its_end(zygote.end())
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await all of `work`; where we are cancelled meanwhile, that comes after it."""
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as fault:
+            cancelled = fault
+    task.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 def _is_script(program: Program) -> bool:

@@ -8,15 +8,14 @@ import asyncio
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE, fcntl
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sandbox.tiers import Ending, Program, Run, SlotLost, Talk
 from sandbox.tiers.cgroup import Group
@@ -25,6 +24,7 @@ from sandbox.tiers.inside.frames import LENGTH, frame
 _READY_WITHIN = 60.0
 GRACE = 10.0
 _SETTLED_WITHIN = 5.0
+_TAKEN_IN_WITHIN = 1.0
 _PACKET = 4096
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL
@@ -38,15 +38,19 @@ class Socket:
     """Our end of a program's channel."""
 
     def __init__(self, ours: socket.socket) -> None:
+        self.reading = False
         self._socket = ours
         self._socket.setblocking(False)
 
     async def read(self, size: int) -> bytes:
         """As `sandbox.tiers.Channel`."""
+        self.reading = True
         try:
             return await asyncio.get_running_loop().sock_recv(self._socket, size)
         except OSError:
             return b""
+        finally:
+            self.reading = False
 
     async def write(self, content: bytes) -> None:
         """As `sandbox.tiers.Channel`."""
@@ -61,24 +65,22 @@ class Zygote:
         self.runs = 0
         self._group = group
         self._environment = environment
-        self._counter = group.counter() if group is not None else None
-        self._watch = group.watch() if group is not None else None
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control.setblocking(False)
-        self._errors, errors = os.pipe()
-        os.set_blocking(self._errors, False)
-        order = json.dumps(launch(theirs.fileno(), os.getpid()))
-        stdin = _sealed(b"")
-        with theirs:
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", _LAUNCHER, order], env={}, cwd="/",
-                    stdin=stdin, stdout=errors, stderr=errors,
-                    pass_fds=[theirs.fileno()], start_new_session=True,
-                )  # fmt: skip
-            finally:
-                os.close(errors)
-                os.close(stdin)
+        with ExitStack() as held:
+            self._counter = group.counter() if group is not None else None
+            if self._counter is not None:
+                held.callback(os.close, self._counter[0])
+            self._watch = group.watch() if group is not None else None
+            if self._watch is not None:
+                held.callback(os.close, self._watch)
+            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._control.setblocking(False)
+            held.enter_context(self._control)
+            with theirs:
+                self._errors, errors = os.pipe()
+                held.callback(os.close, self._errors)
+                os.set_blocking(self._errors, False)
+                self._process = _launched(launch, theirs, errors)
+            self._held = held.pop_all()
 
     async def ready(self) -> None:
         """Wait until it is warm; SlotLost, with what it said, if it does not start."""
@@ -135,19 +137,11 @@ class Zygote:
             async with asyncio.timeout(_SETTLED_WITHIN):
                 while await asyncio.get_running_loop().sock_recv(self._control, _PACKET):
                     continue
-        if self._group is not None:
-            await self._group.end()
-        self._close()
-
-    def _close(self) -> None:
-        if self._control.fileno() < 0:
-            return
-        self._control.close()
-        os.close(self._errors)
-        if self._counter is not None:
-            os.close(self._counter[0])
-        if self._watch is not None:
-            os.close(self._watch)
+        try:
+            if self._group is not None:
+                await self._group.end()
+        finally:
+            self._held.close()
 
     async def _begin(self, program: Program) -> None:
         """Set the bounds of a run; SlotLost if the slot's group has gone, or is not free."""
@@ -185,7 +179,7 @@ class Zygote:
         return ordered(program, script, self._environment) | {
             "usage_scale": 0 if self._counter is None else self._counter[1],
             "bounded": "memory" in controls,
-            "threads": None if "pids" in controls else program.limits.processes + 1,
+            "threads": None if "pids" in controls else program.limits.processes + 2,
         }
 
     async def _followed(
@@ -201,13 +195,14 @@ class Zygote:
         if talk is None or channel is None:
             return *await following, None
         report = asyncio.ensure_future(following)
-        talking = asyncio.ensure_future(talk(Socket(channel)))
+        end = Socket(channel)
+        talking = asyncio.ensure_future(talk(end))
         try:
             await asyncio.wait((report, talking), return_when=asyncio.FIRST_COMPLETED)
             if talking.done():
                 ours.shutdown(socket.SHUT_WR)
             header, parts = await report
-            return header, parts, await over(talking)
+            return header, parts, await over(talking, end)
         finally:
             report.cancel()
             talking.cancel()
@@ -251,6 +246,8 @@ class Zygote:
     def _run(self, report: dict[str, Any], parts: list[bytes]) -> Run:
         if "fault" in report:
             self.broken = True
+            if self._killed_for_memory():
+                return _out_of_memory(self._group)
             raise SlotLost("fault", report["fault"])
         ending: Ending = "memory" if self._killed_for_memory() else report["ending"]
         return Run(
@@ -261,6 +258,23 @@ class Zygote:
 
     def _killed_for_memory(self) -> bool:
         return self._group is not None and self._group.killed()
+
+
+def _launched(launch: Launch, control: socket.socket, errors: int) -> subprocess.Popen[bytes]:
+    """The launcher, started; takes over `errors`."""
+    try:
+        order = json.dumps(launch(control.fileno(), os.getpid()))
+        stdin = _sealed(b"")
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", _LAUNCHER, order], env={}, cwd="/",
+                stdin=stdin, stdout=errors, stderr=errors,
+                pass_fds=[control.fileno()], start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(stdin)
+    finally:
+        os.close(errors)
 
 
 def ordered(program: Program, script: bool, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -277,7 +291,7 @@ def ordered(program: Program, script: bool, environment: Mapping[str, str]) -> d
 
 
 def _out_of_memory(group: Group | None) -> Run:
-    """What is known of a program whose init died with it, for the memory it took."""
+    """What is known of a program that did not come to its start, for the memory it took."""
     assert group is not None
     return Run("memory", None, None, b"", b"", 0.0, 0.0, group.peak())
 
@@ -300,7 +314,10 @@ async def _exchange(ours: socket.socket, content: bytes) -> tuple[dict[str, Any]
     stream = bytearray()
     while len(stream) < LENGTH.size:
         stream += await _more(ours)
-    head = LENGTH.size + struct.unpack_from(">I", stream)[0]
+    length = LENGTH.unpack_from(stream)[0]
+    if length > _MOST_HEADER:
+        raise ValueError(f"a report's header of {length} bytes")
+    head = LENGTH.size + length
     while len(stream) < head:
         stream += await _more(ours)
     header = json.loads(bytes(stream[LENGTH.size : head]))
@@ -321,8 +338,20 @@ async def _more(ours: socket.socket) -> bytes:
     return part
 
 
-async def over(talking: asyncio.Future[None]) -> BaseException | None:
-    """End a talk, as its program has ended; what it raised of its own accord."""
+class Reading(Protocol):
+    """Our end of a channel, and whether the talk awaits what comes from there."""
+
+    reading: bool
+
+
+async def over(talking: asyncio.Future[None], end: Reading) -> BaseException | None:
+    """End a talk, as its program has ended; what it raised of its own accord.
+
+    Before, it takes in what the program sent last, which may come later than news of its end.
+    """
+    until = time.monotonic() + _TAKEN_IN_WITHIN
+    while end.reading and not talking.done() and time.monotonic() < until:
+        await asyncio.wait((talking,), timeout=0.001)
     talking.cancel()
     await asyncio.wait((talking,))
     return None if talking.cancelled() else talking.exception()

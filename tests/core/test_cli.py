@@ -1,5 +1,6 @@
 """Wrong input, damaged files and refused promotions: one line and the right exit code."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -74,6 +75,42 @@ def refused(folder: Path, *arguments: str) -> str:
 )
 def test_wrong_input_is_one_line(finished: Path, arguments: list[str], message: str) -> None:
     assert message in refused(finished, *arguments)
+
+
+@pytest.mark.parametrize("module", ["ray", "ruamel.yaml"])
+def test_a_module_of_an_extra_that_is_missing_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    def run(*_: object) -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr("posttrain.cli.load", run)
+    told = refused(tmp_path, "run", str(write(tmp_path, SMALL)))
+    assert "this command needs the CPU environment: run `make install`" in told
+    assert f"no module {module} here" in told
+
+
+def test_a_module_of_ours_that_is_missing_is_a_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "posttrain.running", None)
+    done = ended(tmp_path, "run", str(write(tmp_path, SMALL)))
+    assert done.code == 4
+    assert done.err.startswith("error: internal error: ModuleNotFoundError: ")
+
+
+def test_without_ray_a_run_says_how_to_get_it(tmp_path: Path) -> None:
+    program = (
+        "import sys\nsys.modules['ray'] = None\nsys.argv = ['posttrain', 'run', 'r.yaml']\n"
+        "from posttrain.cli import main\nmain()"
+    )
+    write(tmp_path, SMALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "run `make install` (there is no module ray here)" in done.stderr
 
 
 def test_an_unknown_stage_to_stop_after_is_one_line(finished: Path) -> None:

@@ -91,7 +91,7 @@ def test_signals_end_a_run_cleanly_and_a_service_that_dies_is_replaced(tmp_path:
 
 
 def test_a_service_that_cannot_start_fails_the_machine(tmp_path: Path) -> None:
-    run = Run(tmp_path, verifiers="nonsense")
+    run = Run(tmp_path, verifiers="nonsense=a, nonsense=b")
     controller = run.start()
     _, err = controller.communicate(timeout=90)
     assert controller.returncode == 4
@@ -127,7 +127,7 @@ def test_a_service_that_died_is_started_again_on_its_port(folders: Store) -> Non
 
 
 def test_a_service_that_never_listened_is_not_tried_again(folders: Store) -> None:
-    service = rewards(folders, "nonsense")
+    service = rewards(folders, "nonsense=a", "nonsense=b")
     service.start()
     with pytest.raises(ServiceFailed, match=r"ended at its start; see .*rewards.log"):
         service.await_ready()

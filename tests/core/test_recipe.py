@@ -9,8 +9,10 @@ import pytest
 
 from posttrain.plan import Plan, resolve
 from posttrain.recipe import load
+from posttrain.recipe.schema import VERIFIERS
 from posttrain.reports import describe
 from posttrain.store import Store
+from rewards.verifiers import BUILT_IN
 from tests.core.runs import SMALL, write
 
 RECIPES = sorted(Path("recipes").glob("*.yaml"))
@@ -56,6 +58,44 @@ def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> Non
     with pytest.raises(ValueError, match=message) as fault:
         plan_of(tmp_path, SMALL.replace(old, new, 1))
     assert "Traceback" not in str(fault.value)
+
+
+SERVED = SMALL + "services:\n  rewards:\n    verifiers: [answer]\n"
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        (
+            "verifiers: [math, anser]",
+            r"r.yaml:14: services.rewards.verifiers: no verifier 'anser' .* did you mean 'answer'?",
+        ),
+        ("verifiers: [nonsense]", r"r.yaml:14: .*, nor is that NAME=MODULE; known: answer, code, "),
+        ("verifiers: [mine=]", r"r.yaml:14: .*no verifier 'mine='"),
+        (
+            "verifiers: [mine]\n    url: localhost:8090",
+            r"r.yaml:15: services.rewards.url: must be http://HOST:PORT .*'localhost:8090'",
+        ),
+        ("verifiers: [mine]\n    url: ftp://host/", r"r.yaml:15: .*url: must be http"),
+        ("verifiers: [mine]\n    url: 'http://'", r"r.yaml:15: .*url: must be http"),
+        ("verifiers: [mine]\n    url: 'http://[::1'", r"r.yaml:15: .*url: must be http"),
+    ],
+)
+def test_a_reward_service_that_cannot_be_is_refused(
+    tmp_path: Path, rewards: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as fault:
+        plan_of(tmp_path, SERVED.replace("verifiers: [answer]", rewards))
+    assert len(str(fault.value).splitlines()) == 1
+
+
+def test_verifiers_of_others_are_taken_as_they_are(tmp_path: Path) -> None:
+    for rewards in ("verifiers: [mine=a.module]", "verifiers: [mine]\n    url: https://host:8090"):
+        assert plan_of(tmp_path, SERVED.replace("verifiers: [answer]", rewards)).pending()
+
+
+def test_the_verifiers_that_a_recipe_knows_are_those_built_in() -> None:
+    assert tuple(BUILT_IN) == VERIFIERS
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:

@@ -54,3 +54,10 @@ def test_only_one_call_of_the_answer_tool_answers() -> None:
     assert answers(AssistantTurn(tool_calls=(other, call), complete=True)) == ["09", "10"]
     assert answers(AssistantTurn(tool_calls=(call, call), complete=True)) is None
     assert answers(AssistantTurn(tool_calls=(other,), complete=True)) is None
+
+
+def test_half_a_surrogate_pair_breaks_a_call() -> None:
+    """Such an answer could not be sent to a verifier, and voided those sent with it."""
+    turn = assemble([*called('[{"display_answers": {"answers": ["\\ud800"]}}]'), END])
+    assert turn.error is not None
+    assert answers(turn) is None

@@ -1,6 +1,7 @@
 """A remote verifier that does as the response says; served by tests as `distant=<this module>`."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -13,11 +14,16 @@ RUNS = "remote"
 GOLD = PARAMETERS = TypeAdapter(None)
 DISTRIBUTIONS = ()
 
+DOWN = "DISTANT_DOWN"
+"""Environment variable with a path; while something is there, nobody answers."""
+
 _busy: list[int] = []
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Callable[[Item], Awaitable[Verdict]]]:
+async def connected(
+    *, probing: bool = False
+) -> AsyncIterator[Callable[[Item], Awaitable[Verdict]]]:
     """It answers until the end."""
     yield _verify
 
@@ -26,7 +32,7 @@ async def _verify(item: Item) -> Verdict:
     word = item.response or ""
     _busy.append(1)
     try:
-        if word == "unavailable":
+        if word == "unavailable" or os.path.exists(os.environ.get(DOWN, "")):
             raise Unavailable("sandbox_down", "nobody answers")
         if word == "raise":
             raise RuntimeError("a bug")

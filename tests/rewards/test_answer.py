@@ -70,6 +70,20 @@ def test_unknown_parameters_are_no_score() -> None:
         assert (verdict.status, verdict.reason) == ("abstained", "bad_item")
 
 
+@pytest.mark.parametrize(
+    ("gold", "parameters", "detail"),
+    [
+        (None, {}, "gold is missing"),
+        (4, {}, "gold is the number 4; write it as text"),
+        ([4], {}, "gold.any_of.0: Input should be a valid string"),
+        (["4"], {"normalizer": "text"}, "normalizer: unknown; there are normaliser, tool"),
+        (["4"], {"tool": {"arg": 1}}, "tool.arg: Input should be a valid string"),
+    ],
+)
+def test_what_is_wrong_is_named(gold: Any, parameters: dict[str, Any], detail: str) -> None:
+    assert judged(call("42"), gold, **parameters).detail == detail
+
+
 def test_the_worst_of_several_answers_counts() -> None:
     gold = {"all_of": ["red", "blue"]}
     assert judged(call("blue", "red"), gold).score == 1.0

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import pickle
+import re
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -18,6 +19,8 @@ from rewards.schema import Item, Verdict
 from rewards.verifiers import Unavailable
 from rewards.verifiers.code import CANARIES, connected
 from rewards.verifiers.code.extraction import NoProgram, program
+from sandbox.client import SandboxClient, SandboxUnavailable
+from sandbox.schema import Result, Submission
 from tests.rewards.service import serving as serving_rewards
 from tests.sandbox.service import Service, serving
 
@@ -157,6 +160,53 @@ def test_unknown_parameters_are_no_score(verify: Verify, settings: dict[str, Any
     assert next(iter(settings)) in (verdict.detail or "")
 
 
+@pytest.mark.parametrize(
+    ("gold", "detail"),
+    [
+        (None, "gold is missing"), (5, "gold is the number 5; write it as text"),
+        ([{"input": 1, "output": "1"}], "gold.0.input: Input should be a valid string"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_gold_is_named(verify: Verify, gold: Any, detail: str) -> None:
+    assert verify(fenced(SUM), gold).detail == detail
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("", "start one with `posttrain sandbox serve`"),
+        ("8091", "SANDBOX_URL: '8091' is no URL of a sandbox; give http://HOST:PORT"),
+    ],
+)
+def test_a_missing_or_wrong_url_is_told(
+    monkeypatch: pytest.MonkeyPatch, url: str, says: str
+) -> None:
+    monkeypatch.setenv("SANDBOX_URL", url)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        asyncio.run(one(CANARIES[0].item))
+
+
+def test_a_canary_is_judged_anew_and_an_outage_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug: the sandbox remembered the canary, whatever had become of its tiers."""
+    names = []
+
+    async def execute(self: SandboxClient, submission: Submission) -> Result:
+        names.append(submission.id)
+        raise SandboxUnavailable("unreachable", f"{self._patience:g} s")
+
+    async def ask() -> None:
+        for probing, patience in ((False, "30 s"), (True, "2 s")):
+            async with connected(probing=probing) as verify:
+                for _ in range(2):
+                    with pytest.raises(Unavailable, match=patience):
+                        await verify(CANARIES[0].item)
+
+    monkeypatch.setattr(SandboxClient, "execute", execute)
+    monkeypatch.setenv("SANDBOX_URL", "http://127.0.0.1:1")
+    asyncio.run(ask())
+    assert (len(set(names[:2])), len(set(names[2:]))) == (1, 2)
+
+
 def test_an_item_needs_a_response(verify: Verify) -> None:
     assert verify(None, FORMATS["APPS"][1]).reason == "bad_item"
 
@@ -218,6 +268,13 @@ def test_a_tolerance_must_be_declared(verify: Verify) -> None:
     code = fenced("def f(x): return 0.1 + 0.2")
     assert verify(code, gold).score == 0.0
     assert verify(code, gold, checker={"type": "float", "abs": 1e-9}).score == 1.0
+
+
+@pytest.mark.parametrize("sign", ["\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_only_a_newline_ends_a_line_of_the_program(sign: str) -> None:
+    code = f"print('a{sign}b')\n"
+    assert program(f"```python\n{code}```", "python") == code
+    assert program(f"```python\r\n{code}\r\n```\r\n".replace("\n\r", "\r"), "python") == code
 
 
 BLOCK = "```python\nprint(1)\n```"

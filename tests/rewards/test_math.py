@@ -53,9 +53,22 @@ def test_a_gold_that_cannot_be_read_is_no_score(gold: Any) -> None:
     assert (verdict.status, verdict.reason) == ("abstained", "bad_gold")
 
 
+@pytest.mark.parametrize(
+    ("gold", "detail"),
+    [
+        (None, "gold is missing"),
+        (4, "gold is the number 4; write it as text"),
+        (["4", 5], "gold.1: Input should be a valid string"),
+    ],
+)
+def test_what_is_wrong_with_a_gold_is_named(gold: Any, detail: str) -> None:
+    assert judged(gold, answers=["4"]).detail == detail
+
+
 def test_parameters_are_refused() -> None:
     verdict = judged("4", answers=["4"], parameters={"tolerance": 1})
     assert (verdict.status, verdict.reason) == ("abstained", "bad_item")
+    assert verdict.detail == "tolerance: unknown; there are none"
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,25 @@ def test_costly_answers_earn_nothing(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "costly",
+    [
+        r"\frac{3^{1200000}+1}{7^{700000}+1}",
+        r"\gcd(10^{100000}+1,10^{99999}+3)",
+        r"\operatorname{lcm}(10^{100000}+1,10^{99999}+3)",
+        r"3^{10^{100000}+1} \bmod (10^{100000}+3)",
+        r"(10^{200000}+7) \bmod (10^{100000}+3)",
+        "+".join(["(1+2)^{1200000}"] * 40),
+        ",".join(f"(1+2)^{{{100_000 + n}}}" for n in range(50)),
+        r"\prod_{k=1}^{5000} (k^{100}+1)",
+        r"\sum_{k=1}^{5000} \frac{1}{k^{100}+1}",
+    ],
+)
+def test_long_exact_arithmetic_is_refused(costly: str) -> None:
+    assert judged("3", answers=[costly]).reason == "too_costly"
+    assert judged(costly, answers=["3"]).reason == "bad_gold"
+
+
+@pytest.mark.parametrize(
     ("gold", "answer"),
     [
         (rf"\{{{','.join(THOUSAND)}\}}", rf"\{{{','.join(THOUSAND[::-1])}\}}"),
@@ -60,6 +79,11 @@ def test_costly_answers_earn_nothing(answer: str) -> None:
         ("5", "(" * 2000 + "5" + ")" * 2000),
         ("(x+1)^{50}", "(x+1)^{49}(1+x)"),
         ("3^{1000000}", "9^{500000}"),
+        ("2^{2^{2^2}}", "65536"),
+        (r"\frac{2006!}{2004!}", "2006*2005"),
+        (r"\frac{10^{40000}}{10^{39999}}", "10"),
+        (r"\sum_{k=1}^{999} \frac{1}{k(k+1)}", r"\frac{999}{1000}"),
+        ("3^{1000}+(-1)^{10000000}", "3^{1000}+1"),
         (r"\frac13", "0." + "3" * 5000),
     ],
 )

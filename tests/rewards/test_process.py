@@ -170,13 +170,18 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
         (["--verifiers", "answer,answer"], 2, "verifier answer is named twice"),
         (["--workers", "0"], 2, "--workers"),
         (["--host", "203.0.113.1"], 4, "cannot listen on 203.0.113.1:0"),
-        (["--verifiers", "x=no.such"], 4, "ModuleNotFoundError: No module named 'no'"),
-        (["--verifiers", "x=tests.rewards.service"], 4, "has no attribute 'RUNS'"),
+        (["--verifiers", "x=no.such"], 2, "--verifiers x=no.such: ModuleNotFoundError: No module"),
+        (["--verifiers", "x=tests.rewards.service"], 2, "has no attribute 'RUNS'"),
+        (["--verifiers", "code"], 2, "start one with `posttrain sandbox serve`"),
+        (["--verifiers", "judge"], 2, "JUDGE_TEMPLATES"),
+        (["--token-file", "nope"], 2, "rewards: --token-file nope cannot be read: No such file"),
+        (["--ledger", "README.md"], 2, "rewards: README.md is no folder; a ledger needs one"),
     ],
 )
 def test_what_cannot_be_served_ends_at_once(options: list[str], code: int, says: str) -> None:
-    ended = run("serve", "--port", "0", *options, REWARDS_TOKEN="token")
-    assert ended.returncode == code
+    env = {"REWARDS_TOKEN": "token", "SANDBOX_URL": "", "JUDGE_TEMPLATES": ""}
+    ended = run("serve", "--port", "0", *options, **env)
+    assert (ended.returncode, ended.stdout) == (code, "")
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -187,8 +192,33 @@ def test_a_verifier_that_fails_its_canary_is_not_served(tmp_path: Path) -> None:
         tmp_path, "--verifiers", FAULTY, env={"FAULTY_CANARY_FLAG": str(tmp_path / "flag")}
     )
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 4
+    assert process.returncode == 2
     assert "fails canary" in errors
+
+
+@pytest.mark.parametrize("guard", ["", "file", "variable"])
+def test_what_it_tells_people_to_do_next_works(tmp_path: Path, guard: str) -> None:
+    """The lines are run by a shell as they stand."""
+    token = tmp_path / "the token"
+    token.write_text("secret")
+    options = ["--token-file", str(token)] if guard == "file" else []
+    env = os.environ | {"REWARDS_TOKEN": "secret" if guard == "variable" else ""}
+    command = [sys.executable, "-m", "rewards", "serve", "--port", "0", "--verifiers", "math"]
+    with subprocess.Popen(
+        [*command, *options], cwd=ROOT, env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        _, curl, probe = (process.stdout.readline() for _ in range(3))
+        probe = probe.replace("posttrain", f"{sys.executable} -m posttrain")
+        shown = [
+            subprocess.run(line, shell=True, cwd=ROOT, env=env, capture_output=True, text=True)
+            for line in (f"curl() {{ printf '%s\\n' \"$@\"; }}; {curl}", probe)
+        ]
+        process.terminate()
+    assert '"verifier":"math"' in shown[0].stdout
+    assert ("Authorization: Bearer secret" in shown[0].stdout) == bool(guard)
+    assert shown[1].returncode == 0, shown[1].stderr
 
 
 def test_neither_torch_nor_ray_is_imported(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 """Verifiers behind other services: whatever goes wrong there is no score."""
 
+import json
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from rewards.remote import AT_ONCE
-from tests.rewards.service import Service, serving
+from tests.rewards.distant import DOWN
+from tests.rewards.service import Service, serving, start
 from tests.waiting import eventually
 
 
@@ -52,3 +56,43 @@ def test_a_bounded_number_is_asked_at_once(distant: Service) -> None:
 def test_its_canary_is_asked(distant: Service) -> None:
     _, content = distant.ask("GET", "/readyz")
     assert content["verifiers"] == {"distant": {"ready": True, "reason": None}}
+
+
+def test_a_failed_verdict_says_how_long_it_took(distant: Service) -> None:
+    (verdict,) = distant.score(item("hang", "long"))
+    assert verdict["elapsed_ms"] >= 1000
+
+
+def test_an_outage_is_seen_behind_remembered_verdicts_and_a_full_queue(tmp_path: Path) -> None:
+    """Bugs: what was remembered passed; and canaries waited behind items that nobody answered."""
+    down = tmp_path / "down"
+    options = ("--verifiers", "distant=tests.rewards.distant", "--workers", "1")
+    process = start(tmp_path, *options, env={DOWN: str(down)})
+    try:
+        assert eventually((tmp_path / "port").exists)
+        service = Service(process, int((tmp_path / "port").read_text()))
+        assert eventually(service.is_ready)
+        assert service.score(item("right"))[0]["score"] == 1.0
+        many = [item("hang", str(n)) for n in range(AT_ONCE)]
+        asking = threading.Thread(target=service.score, args=many)
+        asking.start()
+        down.touch()
+        assert service.score(item("right"))[0]["score"] == 1.0, "it is remembered"
+        fresh = json.dumps(item("right")).encode()
+        assert eventually(lambda: not service.is_ready())
+        down.unlink()
+        assert eventually(service.is_ready)
+        asking.join(30)
+        down.touch()
+        reply = service.exchange(
+            "POST", "/v1/score", fresh, content_type="application/json", cache_control="no-cache"
+        )
+        assert json.loads(reply.body)["verdicts"][0]["status"] == "failed"
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    assert errors.splitlines() == [
+        "rewards: distant is ready",
+        "rewards: distant is not ready: canary right: failed (sandbox_down: nobody answers), not 1",
+        "rewards: distant is ready",
+    ]

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rewards.schema import Item, Request, Verdict, abstained, failed, parse_request, scored
+from rewards.schema import (
+    NESTING,
+    Check,
+    Item,
+    Request,
+    Verdict,
+    abstained,
+    failed,
+    parse_request,
+    scored,
+)
 from rewards.verifiers import BUILT_IN, load, select
 
 ITEM = Item(id="i", verifier="v", answers=["a"])
@@ -75,3 +85,44 @@ def test_a_verdict_is_whole_however_it_was_made(
 def test_a_score_is_a_number_in_the_unit_interval(score: Any) -> None:
     with pytest.raises(ValidationError):
         scored(ITEM, score)
+
+
+@pytest.mark.parametrize("half", ["\ud800", "a\udfff"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"response": "{half}"},
+        {"answers": ["{half}"]},
+        {"response": "", "gold": "{half}"},
+        {"response": "", "gold": [{"{half}": 1}]},
+        {"response": "", "parameters": {"a": ["{half}"]}},
+    ],
+)
+def test_half_a_surrogate_pair_is_refused(where: dict[str, Any], half: str) -> None:
+    """It cannot be sent on: one such answer voided all verdicts of its request."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {filled(key): filled(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [filled(each) for each in value]
+        return value.replace("{half}", half) if isinstance(value, str) else value
+
+    with pytest.raises(ValidationError, match="surrogate"):
+        Item.model_validate({"id": "i", "verifier": "v", **filled(where)})
+
+
+@pytest.mark.parametrize("field", ["gold", "parameters"])
+def test_nesting_has_a_limit(field: str) -> None:
+    """Deeper gold could be sent, but neither serialised for a worker nor read from the ledger."""
+    for levels, fine in ((NESTING, True), (NESTING + 1, False)):
+        value: Any = 1
+        for _ in range(levels - 1):
+            value = [value]
+        row = {"verifier": "v", field: {"a": value}}
+        for model, more in ((Item, {"id": "i", "response": ""}), (Check, {})):
+            if fine:
+                model.model_validate(row | more)
+            else:
+                with pytest.raises(ValidationError, match="levels"):
+                    model.model_validate(row | more)

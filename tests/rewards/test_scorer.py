@@ -99,6 +99,41 @@ def test_memory_never_changes_a_verdict(requests: list[list[str]], size: int) ->
     run(test())
 
 
+def test_a_fresh_verdict_is_not_a_remembered_one_but_may_be_shared() -> None:
+    async def test() -> None:
+        place = Place()
+        scoring = scorer(place)
+        for fresh, expected in ((False, 1), (False, 0), (True, 1)):
+            asking = [
+                asyncio.ensure_future(scoring.score([item("1")], never, fresh=fresh))
+                for _ in range(2)
+            ]
+            await asyncio.sleep(0)
+            assert place.settle() == expected
+            assert [(await task)[0].score for task in asking] == [5 / 9] * 2
+
+    run(test())
+
+
+def test_a_full_service_is_as_ready_as_it_was() -> None:
+    async def test() -> None:
+        full = failed(item("c"), "sandbox_overload", "HTTP 429")
+        answers = [full, scored(item("c"), 1.0), full]
+
+        async def probe(_: Item) -> Verdict:
+            return answers.pop(0)
+
+        canary = Canary(item=item("c"), score=1.0)
+        profile = Profile(
+            name="v", runs="remote", digest="", gold={}, parameters={}, canaries=[canary]
+        )
+        readiness = Readiness([profile], probe, 1.0)
+        found = [await readiness.reason(canary) for _ in range(3)]
+        assert found == ["canary c: failed (sandbox_overload: HTTP 429), not 1", None, None]
+
+    run(test())
+
+
 def test_failed_verdicts_are_not_remembered() -> None:
     async def test() -> None:
         place = Place()
@@ -233,7 +268,7 @@ def test_readiness_follows_the_canaries() -> None:
         )
         readiness = Readiness([profile], probe, 1.0)
         assert readiness.reasons == {"v": "starting"}
-        found = [await readiness.reason("v", canary) for _ in range(4)]
+        found = [await readiness.reason(canary) for _ in range(4)]
         assert found == [
             None,
             "canary c: scored (0.0), not 1",

@@ -13,6 +13,8 @@ OPEN, CLOSE = "<|tools_prefix|>", "<|tools_suffix|>"
 THINK, THOUGHT, END = "<|inner_prefix|>", "<|inner_suffix|>", "<|assistant_end|>"
 PIECES = [OPEN, CLOSE, THINK, THOUGHT, END, "<think>", "</think>", "[", "]", '{"a": {}}', '"', "x"]
 
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="<"), min_size=1)
+
 
 def block(*calls: tuple[str, object]) -> str:
     return f"{OPEN}{json.dumps([{name: arguments} for name, arguments in calls])}{CLOSE}"
@@ -58,6 +60,13 @@ def test_tool_output_is_not_the_models(output: str) -> None:
     assert (turn.text, turn.calls) == (" and ", [Call("a", 1), Call("b", 2)])
 
 
+def test_without_an_environment_the_brackets_are_the_models() -> None:
+    turn = read_turn(f"{block(('a', 1))}[hm] and {block(('b', 2))}[ok]", own_output=True)
+    assert (turn.text, turn.calls) == ("[hm] and [ok]", [Call("a", 1), Call("b", 2)])
+    quoted = read_turn(f"{block(('a', 1))}[{block(('b', 2))}]", own_output=True)
+    assert (quoted.text, quoted.calls) == ("[]", [Call("a", 1), Call("b", 2)])
+
+
 def test_a_call_quoted_in_tool_output_does_not_count() -> None:
     quoted = json.dumps([block(("b", 2))])
     assert read_turn(f"{block(('a', 1))}{quoted}").calls == [Call("a", 1)]
@@ -72,7 +81,7 @@ def test_any_text_can_be_read(text: str) -> None:
     assert not any(piece in turn.text for piece in PIECES[:7])
 
 
-@given(st.text(alphabet="ab <|>[]{}\"'\n"), st.lists(st.tuples(st.text(min_size=1), st.integers())))
+@given(st.text(alphabet="ab <|>[]{}\"'\n"), st.lists(st.tuples(NAMES, st.integers())))
 def test_plain_text_and_its_calls_come_back(text: str, calls: list[tuple[str, int]]) -> None:
     turn = read_turn(text + (block(*calls) if calls else ""))
     assert turn.text == text
@@ -86,6 +95,12 @@ def test_plain_text_and_its_calls_come_back(text: str, calls: list[tuple[str, in
 def test_a_usual_turn_is_read_as_any_other(parts: list[str]) -> None:
     response = "".join(parts)
     assert read_turn(response) == _read_step_by_step(response)
+
+
+def test_half_a_surrogate_pair_is_malformed() -> None:
+    turn = read_turn(OPEN + '[{"display_answers": {"answers": ["\\ud800"]}}]' + CLOSE + END)
+    assert turn.calls == []
+    assert turn.malformed is not None
 
 
 @given(st.text(alphabet='ab "\\[]{}:,\n', max_size=12), st.sampled_from([":", ": ", " : "]))

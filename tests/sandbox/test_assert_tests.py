@@ -231,6 +231,16 @@ def test_coroutines():
 def test_parameters(a, b, expected, sign):
     assert divide(sign * a, b) == pytest.approx(sign * expected)
 
+@pytest.fixture
+def half(whole=4, *, stack):
+    return whole / stack.pop()
+
+def test_defaults(a=4, *, b=2, half):
+    assert divide(a, b) == half
+
+def test_nothing_but_defaults(a=4):
+    assert divide(a, 2) == 2
+
 @pytest.mark.slow
 class TestGrouped:
     def setup_method(self):
@@ -255,7 +265,7 @@ def test_what_tests_may_use(sandbox: Service) -> None:
     assert {test["id"].partition("::")[2]: test["detail"] for test in result["tests"]
             if test["verdict"] != "OK"} == {}  # fmt: skip
     assert result["reward"] == 1
-    assert len(result["tests"]) == 13
+    assert len(result["tests"]) == 15
 
 
 WRONG = {

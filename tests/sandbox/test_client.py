@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from sandbox import client as clients
 from sandbox.client import SandboxClient, SandboxRefused, SandboxUnavailable
 from sandbox.schema import Result, StdioSubmission, StdioTest
 from tests.sandbox.service import Service
@@ -20,7 +22,15 @@ FAULT = {**RIGHT, "verdict": "IE", "retryable": True, "detail": "died"}
 Reply = tuple[int, Any]
 
 
-def asked(*replies: Reply | None, patience: float = 5.0, token: str | None = None) -> Any:
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are short, unless the service asks for one."""
+    monkeypatch.setattr(clients, "_grown", lambda _: 0.05)
+
+
+def asked(
+    *replies: Reply | None, patience: float = 5.0, token: str | None = None, **headers: str
+) -> Any:
     """Result or fault of one `execute`, and what was asked; None drops the connection."""
     script, seen = list(replies), []
 
@@ -32,8 +42,8 @@ def asked(*replies: Reply | None, patience: float = 5.0, token: str | None = Non
             request.transport.abort()
             return web.Response()
         status, content = reply
-        text = content if isinstance(content, str) else json.dumps(content)
-        return web.Response(status=status, text=text)
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        return web.Response(status=status, body=body, headers=headers)
 
     async def run() -> Any:
         app = web.Application()
@@ -57,7 +67,7 @@ def asked(*replies: Reply | None, patience: float = 5.0, token: str | None = Non
 
 
 def test_faults_are_asked_again() -> None:
-    result, seen = asked(None, (429, ""), (503, ""), (500, "bug"), (200, FAULT), (200, RIGHT))
+    result, seen = asked(None, (429, b""), (503, b""), (500, b"bug"), (200, FAULT), (200, RIGHT))
     assert result.verdict == "UNSUPPORTED"
     assert len(seen) == 6
     assert all(body == seen[0][0] for body, _ in seen)
@@ -66,8 +76,8 @@ def test_faults_are_asked_again() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ((429, ""), "overload"), ((200, FAULT), "internal"), ((200, "{}"), "protocol"),
-        ((200, {**RIGHT, "id": "other"}), "protocol"), ((502, ""), "protocol"),
+        ((429, b""), "overload"), ((200, FAULT), "internal"), ((200, {}), "protocol"),
+        ((200, {**RIGHT, "id": "other"}), "protocol"), ((502, b"\xff"), "protocol"),
         ((200, {**RIGHT, "reward": 1}), "protocol"), (None, "unreachable"),
     ],
 )  # fmt: skip
@@ -75,15 +85,41 @@ def test_what_stays_wrong_is_no_result(reply: Reply | None, reason: str) -> None
     fault, seen = asked(reply, patience=0.3)
     assert isinstance(fault, SandboxUnavailable)
     assert fault.reason == reason
-    assert len(seen) >= 1
+    assert len(seen) > 1
 
 
-@pytest.mark.parametrize("status", [401, 409, 413, 422])
+@pytest.mark.parametrize("status", [413, 422])
 def test_a_refusal_is_final(status: int) -> None:
-    fault, seen = asked((status, {"detail": "tests: none"}))
+    fault, seen = asked((status, b"tests: none \xff"))
     assert isinstance(fault, SandboxRefused)
-    assert "tests: none" in str(fault)
+    assert "tests: none \ufffd" in str(fault)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "says"),
+    [
+        (401, "denied", "set SANDBOX_TOKEN"), (403, "denied", "set SANDBOX_TOKEN"),
+        (409, "conflict", "used once"),
+    ],
+)  # fmt: skip
+def test_a_wrong_token_or_id_is_no_fault_of_the_tests_and_not_asked_again(
+    status: int, reason: str, says: str
+) -> None:
+    fault, seen = asked((status, b"ids are used once"))
+    assert isinstance(fault, SandboxUnavailable)
+    assert (fault.reason, says in str(fault), len(seen)) == (reason, True, 1)
+
+
+def test_the_service_says_how_long_to_wait() -> None:
+    began = time.monotonic()
+    result, seen = asked((429, b""), (200, RIGHT), **{"Retry-After": "1"})
+    assert (result.verdict, len(seen)) == ("UNSUPPORTED", 2)
+    assert time.monotonic() - began >= 1
+    fault, seen = asked((429, b""), **{"Retry-After": "60"})
+    assert (fault.reason, len(seen)) == ("overload", 1)
+    fault, seen = asked((503, b""), patience=0.3, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00"})
+    assert (fault.reason, len(seen) > 1) == ("overload", True)
 
 
 def test_the_token_is_sent() -> None:

@@ -105,7 +105,7 @@ HACKS = {
         "                try: os.write(fd, struct.pack('>cI', kind, len(content)) + content)\n"
         "                except OSError: pass\n    return 0"
     ),
-    "a huge value": "def add(a, b):\n    return [0] * 10_000_000",
+    "a huge value": "def add(a, b):\n    return 'x' * 20_000_000",
     "a deep value": (
         "def add(a, b):\n    value = 5\n    for _ in range(500): value = [value]\n    return value"
     ),

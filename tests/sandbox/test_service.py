@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from sandbox import serve
 from sandbox.app import BODY
+from sandbox.cli import main
 from sandbox.judging.verdicts import summed
 from sandbox.schema import MOST_TESTS, TestResult
 from tests.sandbox.service import Service, serving, start
 from tests.waiting import eventually
+
+UNSAFE = ("--tier", "process", "--allow-unsafe")
+"""For a service of the test's own where its subject is not isolation: it starts at once."""
 
 TEST = {"stdin": "2\n", "expected": "4\n"}
 RIGHT: dict[str, Any] = {
@@ -154,7 +160,7 @@ def test_a_file_adds_languages(folder: Path) -> None:
         '[sed]\nsource = "main.sed"\nrun = ["sed", "-f", "main.sed"]\n'
         'version = ["sed", "--version"]\n'
     )
-    with serving(folder, "--languages", str(table)) as service:
+    with serving(folder, *UNSAFE, "--languages", str(table)) as service:
         assert service.stdio("s/a/b/g", "bnbnb", "anana", language="sed")["reward"] == 1
 
 
@@ -180,18 +186,23 @@ def test_metrics_count_what_was_judged(sandbox: Service) -> None:
 
 
 def test_a_token_guards_the_service(folder: Path) -> None:
-    with serving(folder, env={"SANDBOX_TOKEN": "secret"}, token="secret") as service:
+    (folder / "token").write_text("secret\n")
+    options = (*UNSAFE, "--token-file", str(folder / "token"))
+    with serving(folder, *options, env={"SANDBOX_TOKEN": "another"}, token="secret") as service:
         assert service.stdio("print(4)", "4")["reward"] == 1
         for token in ("", "Bearer", "Bearer wrong", "secret"):
-            for path in ("/v1/capabilities", "/readyz", "/metrics"):
+            for path in ("/v1/capabilities", "/readyz", "/metrics", "/openapi.json"):
                 assert service.ask("GET", path, Authorization=token)[0] == 401
             assert service.ask("POST", "/v1/execute", RIGHT, Authorization=token)[0] == 401
         assert service.ask("GET", "/healthz", Authorization="")[0] == 200
+        assert "/v1/execute" in service.ask("GET", "/openapi.json")[1]["paths"]
+        assert {service.ask("GET", path)[0] for path in ("/docs", "/redoc")} == {404}
 
 
 def test_overload_is_told_and_changes_no_verdict(folder: Path) -> None:
     """Ten times what there is room for: 429s, and everything taken in is judged rightly."""
-    with serving(folder, "--slots", "2", "--queue", "4") as service, ThreadPoolExecutor(60) as pool:
+    options = (*UNSAFE, "--slots", "2", "--queue", "4")
+    with serving(folder, *options) as service, ThreadPoolExecutor(60) as pool:
 
         def hand_in(at: int) -> tuple[int, Any]:
             body = {**RIGHT, "id": str(at), "limits": {"cpu_s": 5}}
@@ -231,7 +242,7 @@ def test_a_client_that_leaves_stops_its_program(sandbox: Service) -> None:
 
 
 def test_sigterm_finishes_what_is_under_way(folder: Path) -> None:
-    with serving(folder) as service:
+    with serving(folder, *UNSAFE) as service:
         count = held(service)
         slow = {**RIGHT, "id": "slow", "code": "import time; time.sleep(1); print(4)"}
         connection = post(service, slow)
@@ -252,23 +263,42 @@ def test_sigterm_finishes_what_is_under_way(folder: Path) -> None:
         (("--slots", "1"), 2, "slots"),
         (("--host", "0.0.0.0"), 2, "SANDBOX_TOKEN"),
         (("--languages", "nowhere.toml"), 2, "nowhere.toml"),
+        (("--token-file", "nowhere"), 2, "token file nowhere cannot be read"),
+        (("--token-file", "/dev/null"), 2, "is empty"),
+        (("--image", "x"), 2, "option of the tier docker"),
+        (("--tier", "docker", "--interpreter", "x"), 2, "option of the tier namespaces"),
+        (("--interpreter", "/no/python"), 4, "/no/python"),
+        (("--tier", "docker"), 4, "no Docker daemon answers"),
         (("--nonsense",), 2, "nonsense"),
     ],
 )
 def test_wrong_options_end_in_one_line(
-    folder: Path, options: tuple[str, ...], code: int, says: str
+    options: tuple[str, ...],
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    process = start(folder, *options, env={"SANDBOX_TOKEN": ""})
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == code
+    """In this process, as starting one takes longest; that none is served is seen to."""
+    monkeypatch.setattr(serve, "_bind", _not_refused)
+    monkeypatch.setenv("SANDBOX_TOKEN", "")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    monkeypatch.setattr(sys, "argv", ["sandbox", "serve", "--port", "0", *options])
+    assert main() == code
+    errors = capsys.readouterr().err
     assert says in errors
     assert len(errors.splitlines()) == 1
+
+
+def _not_refused(*_: object) -> None:
+    raise AssertionError("the options were not refused")
 
 
 def test_a_port_in_use_is_told(folder: Path, sandbox: Service) -> None:
     process = start(folder, "--port", str(sandbox.port))
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, "in use" in errors) == (4, True)
+    assert len(errors.splitlines()) == 1
 
 
 def result_of(*verdicts: Any, total: int | None = None) -> Any:

@@ -1,18 +1,22 @@
 """Places and the desk with slots that fail on purpose: the rest of the code is the real one."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sandbox.desk import KEPT_TESTS, Conflict, Desk, Overloaded
+from sandbox import desk as desks
+from sandbox.desk import Conflict, Desk, Overloaded
 from sandbox.judging.execution import Executor
-from sandbox.languages import BUILT_IN
+from sandbox.languages import BUILT_IN, LARGEST_BINARY
 from sandbox.metrics import Metrics
-from sandbox.schema import Result, StdioSubmission, StdioTest
-from sandbox.slots import RUNS_OF_A_SLOT, Place, Pool
-from sandbox.tiers import Ending, Program, Run, SlotLost, Talk
+from sandbox.schema import CallSubmission, CallTest, Result, StdioSubmission, StdioTest, Submission
+from sandbox.slots import Place, Pool
+from sandbox.tiers import Ending, NotOffered, Program, Run, SlotLost, Talk
 
 Behaviour = Callable[[Program], Run]
 
@@ -103,10 +107,26 @@ def test_our_fault_outweighs_a_failed_test() -> None:
     assert (result.verdict, result.reward) == ("IE", None)
 
 
-def test_slots_are_replaced_after_many_runs() -> None:
-    stage = Stage()
-    judged(stage, submission(tests=600), submission("t", tests=600), slots=1)
-    assert stage.made == 1 + 1200 // RUNS_OF_A_SLOT
+def test_a_pool_that_lacks_a_slot_is_not_offered_and_leaves_none_behind() -> None:
+    class Scarce(Stage):
+        async def slot(self) -> "Slot":
+            if self.made:
+                raise SlotLost("start", "none today")
+            made = await super().slot()
+            await asyncio.sleep(0.01)
+            return made
+
+    stage = Scarce()
+    with pytest.raises(NotOffered, match="stage makes no slot: none today; see `posttrain sandbox"):
+        judged(stage, submission(), slots=3)
+    assert (stage.made, stage.closed) == (1, 1)
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(LARGEST_BINARY, "OK"), (LARGEST_BINARY + 1, "CE")])
+def test_a_binary_has_a_bound(size: int, verdict: str) -> None:
+    compiled = replace(ran(), kept={"main": bytes(size)})
+    (result,) = judged(Stage(compiled), submission(language="c"))
+    assert result.verdict == verdict, result
 
 
 def test_a_starved_program_is_run_again_alone() -> None:
@@ -224,6 +244,69 @@ def test_the_same_submission_is_judged_once() -> None:
     assert stage.most == 1
 
 
+@pytest.mark.parametrize("other", [1.0, True])
+def test_another_submission_is_told_by_1_and_true_and_a_fraction(other: Any) -> None:
+    def called(value: Any) -> CallSubmission:
+        tests = [CallTest(args=[value], expected=1)]
+        return CallSubmission(id="s", mode="function", code="", function="f", tests=tests)
+
+    async def scene(desk: Desk) -> None:
+        first = await desk.result(called(1))
+        assert await desk.result(called(1)) is first
+        with pytest.raises(Conflict):
+            await desk.result(called(other))
+
+    desk(Stage())(scene)
+
+
+def test_a_kept_result_does_not_keep_its_submission() -> None:
+    async def scene(desk: Desk) -> None:
+        handed_in = submission()
+        result = await desk.result(handed_in)
+        seen = weakref.ref(handed_in)
+        del handed_in
+        gc.collect()
+        assert seen() is None
+        assert await desk.result(submission()) is result
+
+    desk(Stage())(scene)
+
+
+def test_a_late_result_does_not_remove_who_has_its_id_now() -> None:
+    """The first was given up but came to its end; the second's entry had its name by then."""
+
+    class Stubborn(Executor):
+        def __init__(self) -> None:
+            self.gates: list[asyncio.Event] = []
+
+        async def execute(self, submission: Submission) -> Result:
+            self.gates.append(asyncio.Event())
+            try:
+                await self.gates[-1].wait()
+            except asyncio.CancelledError:
+                await self.gates[0].wait()
+            return Result(id="s", verdict="IE", reward=None, retryable=True, tier="stage", total=1)
+
+    async def scene() -> None:
+        executor = Stubborn()
+        desk = Desk(executor, Metrics(), 8)
+        given_up = asyncio.create_task(desk.result(submission()))
+        await asyncio.sleep(0.01)
+        given_up.cancel()
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(desk.result(submission()))
+        await asyncio.sleep(0.01)
+        executor.gates[0].set()
+        await asyncio.sleep(0.01)
+        third = asyncio.create_task(desk.result(submission()))
+        await asyncio.sleep(0.01)
+        assert len(executor.gates) == 2
+        executor.gates[1].set()
+        assert await second is await third
+
+    asyncio.run(scene())
+
+
 def test_our_fault_may_be_asked_again() -> None:
     async def scene(desk: Desk) -> None:
         assert (await desk.result(submission())).verdict == "IE"
@@ -265,11 +348,17 @@ def test_what_nobody_waits_for_is_given_up() -> None:
     desk(stage)(scene)
 
 
-def test_old_results_are_forgotten() -> None:
+def test_old_results_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(desk: Desk) -> None:
-        first = await desk.result(submission("0", tests=1000))
-        for at in range(1, KEPT_TESTS // 1000 + 1):
-            await desk.result(submission(str(at), tests=1000))
-        assert await desk.result(submission("0", tests=1000)) is not first
+        results = [await desk.result(submission(str(at))) for at in range(3)]
+        size = len(results[0].model_dump_json())
+        assert await desk.result(submission("2")) is results[2]
+        assert await desk.result(submission("0")) is results[0]
+        monkeypatch.setattr(desks, "KEPT", 3 * size)
+        await desk.result(submission("3"))
+        assert await desk.result(submission("2")) is results[2]
+        assert await desk.result(submission("0")) is not results[0]
+
+    desk(Stage())(scene)
 
     desk(Stage())(scene)

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Literal
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -24,6 +25,7 @@ from rewards.schema import Item, Verdict, abstained, scored
 from rewards.verifiers import Canary, Unavailable
 from rewards.verifiers.code.extraction import NoProgram, program
 from rewards.verifiers.code.suites import GOLD, BadGold, suite
+from rewards.verifiers.problem import gold_problem, problem
 from sandbox.client import SandboxClient, SandboxRefused, SandboxUnavailable
 from sandbox.schema import Checker, Limits, Result, Submission, TestResult
 
@@ -33,6 +35,9 @@ RUNS = "remote"
 DISTRIBUTIONS = ("aiohttp", "pydantic")
 PATIENCE = 30.0
 """Seconds in which a sandbox that is out of reach or full is asked again."""
+
+PROBING_PATIENCE = 2.0
+"""The same for canaries."""
 
 DEADLINE = 600.0
 """Seconds an item may take: many tests, each bounded by the sandbox from its start."""
@@ -68,37 +73,60 @@ PARAMETERS: TypeAdapter[Parameters] = TypeAdapter(Parameters)
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Callable[[Item], Awaitable[Verdict]]]:
-    """The sandbox of the environment's settings; ValueError if none is named."""
-    url = os.environ.get("SANDBOX_URL")
-    if not url:
-        raise ValueError("code runs in a sandbox; set SANDBOX_URL to that of `posttrain sandbox`")
-    token = os.environ.get("SANDBOX_TOKEN") or None
-    async with SandboxClient(url, token, patience=PATIENCE) as client:
+async def connected(
+    *, probing: bool = False
+) -> AsyncIterator[Callable[[Item], Awaitable[Verdict]]]:
+    """The sandbox of the environment's settings; ValueError if none is named.
+
+    `probing`: a sandbox out of reach is told soon, and none answers from memory.
+    """
+    url, token = _sandbox(os.environ.get("SANDBOX_URL")), os.environ.get("SANDBOX_TOKEN") or None
+    patience = PROBING_PATIENCE if probing else PATIENCE
+    async with SandboxClient(url, token, patience=patience) as client:
 
         async def verify(item: Item) -> Verdict:
-            return await judged(item, client)
+            return await judged(item, client, fresh=probing)
 
         yield verify
 
 
-async def judged(item: Item, client: SandboxClient) -> Verdict:
-    """The verdict on `item`; Unavailable if the sandbox gives no result."""
+def _sandbox(url: str | None) -> str:
+    if not url:
+        raise ValueError(
+            "code runs in a sandbox: start one with `posttrain sandbox serve`, and set SANDBOX_URL "
+            "to where it serves"
+        )
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"SANDBOX_URL: {url!r} is no URL of a sandbox; give http://HOST:PORT")
+    return url
+
+
+async def judged(item: Item, client: SandboxClient, *, fresh: bool = False) -> Verdict:
+    """The verdict on `item`; Unavailable if the sandbox gives no result.
+
+    If `fresh`, it is judged again though the sandbox remember it.
+    """
     if item.response is None:
         return abstained(item, "bad_item", "give `response`")
     try:
         parameters = PARAMETERS.validate_python(item.parameters)
     except ValidationError as fault:
-        return abstained(item, "bad_item", _first(fault))
+        return abstained(item, "bad_item", problem(fault, Parameters.model_fields))
     try:
-        tests = suite(GOLD.validate_python(item.gold), parameters.wrapped_outputs)
+        gold = GOLD.validate_python(item.gold)
+    except ValidationError as fault:
+        return abstained(item, "bad_gold", gold_problem(fault, item.gold, union=True))
+    try:
+        tests = suite(gold, parameters.wrapped_outputs)
         submission = _submission(_code(item.response, parameters), parameters, tests)
     except NoProgram as fault:
         return scored(item, 0.0, fault.reason, feedback=str(fault))
     except ValidationError as fault:
-        return abstained(item, "bad_gold", _first(fault))
+        return abstained(item, "bad_gold", problem(fault))
     except BadGold as fault:
         return abstained(item, "bad_gold", str(fault))
+    if fresh:
+        submission = submission.model_copy(update={"id": uuid4().hex})
     try:
         result = await client.execute(submission)
     except SandboxRefused as fault:
@@ -127,11 +155,6 @@ def _submission(code: str, parameters: Parameters, tests: Mapping[str, Any]) -> 
     # The same program with the same tests is judged once, whoever asks.
     digest = hashlib.sha256(draft.model_dump_json().encode()).hexdigest()
     return draft.model_copy(update={"id": digest})
-
-
-def _first(fault: ValidationError) -> str:
-    error = fault.errors()[0]
-    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
 
 
 def _verdict(item: Item, result: Result, mode: str) -> Verdict:

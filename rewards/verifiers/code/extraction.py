@@ -57,7 +57,7 @@ def program(response: str, language: str) -> str:
 def _blocks(text: str) -> Iterator[_Block]:
     block: _Block | None = None
     marks, indent = "", ""
-    for line in text.splitlines():
+    for line in text.replace("\r\n", "\n").split("\n"):
         fence = _FENCE.match(line)
         if block is None:
             if fence and "`" not in fence["info"]:

@@ -2,7 +2,9 @@
 
 Each instruction has a `repaired` rule, the documented meaning and the default for rewards, and an
 `upstream` rule, the public implementation's, for figures comparable with papers. A blank response
-follows nothing. An unknown id, or parameters that do not fit, make the verifier abstain.
+follows nothing. What stands behind a tool call in the same text is the model's own unless the item
+says otherwise: else text dressed as a tool's output would hide from every rule. An unknown id, or
+parameters that do not fit, make the verifier abstain.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ from rewards.verifiers.constraints import (  # noqa: F401 - each registers its i
     lengths,
     letters,
     positions,
+    punctuation,
 )
 from rewards.verifiers.constraints.check import Mode, Refused, Response
 from rewards.verifiers.constraints.gold import GOLD, Constraint, read_gold
@@ -43,6 +46,11 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Mode = Field("repaired", description="whose rules: the documented, or the public ones")
+    tool_output: Literal["said", "hidden"] = Field(
+        "said",
+        description="whose the [...] after a tool block is: what the model said, or an "
+        "environment's, which is not checked; say hidden only if a real one wrote it",
+    )
     evaluation: Literal["strict", "loose"] = Field(
         "strict",
         description="loose also tries the response without its first or last line, and without *",
@@ -70,16 +78,16 @@ def verify(item: Item) -> Verdict:
         return abstained(item, "bad_item", f"parameters.{place}: {error['msg']}")
     try:
         constraints = read_gold(item.gold)
-        text = _said(item.response)
+        text = _said(item.response, parameters)
         followed = _followed(constraints, text, parameters)
     except Refused as fault:
         return abstained(item, "bad_gold", str(fault))
     return _verdict(item, constraints, followed, parameters, blank=not text.strip())
 
 
-def _said(response: str) -> str:
+def _said(response: str, parameters: Parameters) -> str:
     """What the model said outside its deliberation and calls; plain text stays as it is."""
-    turn = read_turn(response)
+    turn = read_turn(response, own_output=parameters.tool_output == "said")
     if turn.malformed:
         return ""
     return turn.text if turn.text == response else turn.text.strip()

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from rewards.verifiers.constraints import text as texts
+from rewards.verifiers.constraints.appearance import latin, plain, shown
 
 Mode = Literal["repaired", "upstream"]
 Relation = Literal["less than", "at least"]
@@ -47,7 +48,11 @@ class Parameters(BaseModel):
 
 @dataclass(frozen=True)
 class Response:
-    """The text under check; what several rules need of it is found once."""
+    """The text under check; what several rules need of it is found once.
+
+    `plain`, `latin`, `words` and `sentences` are as a reader sees them (appearance.py), all else is
+    of the text as it is.
+    """
 
     text: str
 
@@ -57,6 +62,16 @@ class Response:
         return self.text.lower()
 
     @cached_property
+    def plain(self) -> str:
+        """The text in ordinary letters, without what does not show."""
+        return plain(self.text)
+
+    @cached_property
+    def latin(self) -> str:
+        """As `plain`, with Latin letters for those of other scripts that pass for them."""
+        return latin(self.text)
+
+    @cached_property
     def runs(self) -> list[str]:
         r"""Runs of `\w`, the field's word count: "don't" is two."""
         return texts.runs(self.text)
@@ -64,7 +79,7 @@ class Response:
     @cached_property
     def words(self) -> list[str]:
         """Words as read: "don't" and "well-known" are one each."""
-        return texts.words(self.text)
+        return texts.words(self.latin)
 
     @cached_property
     def tokens(self) -> list[str]:
@@ -84,7 +99,16 @@ class Response:
     @cached_property
     def sentences(self) -> list[str]:
         """Stripped sentences with their stops, without list and heading marks; see text.py."""
-        return texts.sentences(self.text)
+        return texts.sentences(shown(self.text))
+
+    def count(self, phrase: str) -> int:
+        """How often a reader finds `phrase` as whole words, whatever the case."""
+        if not plain(phrase).strip():
+            return texts.count_word(self.text, phrase)
+        found = texts.count_word(self.plain, plain(phrase))
+        if self.latin == self.plain:
+            return found
+        return max(found, texts.count_word(self.latin, latin(phrase)))
 
 
 class Refused(ValueError):

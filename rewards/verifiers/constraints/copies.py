@@ -8,6 +8,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from rewards.verifiers.constraints.appearance import plain, shown
 from rewards.verifiers.constraints.check import (
     Parameters,
     Phrase,
@@ -16,7 +17,7 @@ from rewards.verifiers.constraints.check import (
     Whole,
     instruction,
 )
-from rewards.verifiers.constraints.text import fold, words
+from rewards.verifiers.constraints.text import bounded, fold, words
 from rewards.verifiers.constraints.upstream import findall
 
 
@@ -89,9 +90,11 @@ def copying_multiple(response: Response, wanted: Copies) -> bool:
     "first repeat the request word for word, then answer it: {prompt_to_repeat}",
 )
 def repeat_prompt(response: Response, wanted: Prompt) -> bool:
-    """A bare repeat answers nothing."""
+    """A bare repeat answers nothing, and the last word may not go on."""
     text, prompt = _plain(response.text), _plain(wanted.prompt_to_repeat)
-    return text.startswith(prompt) and re.search(r"\w", text[len(prompt) :]) is not None
+    answer = text[len(prompt) :]
+    goes_on = bounded(prompt[-1]) and re.match(r"\w|['’‐‑-]\w", shown(answer))
+    return text.startswith(prompt) and not goes_on and bool(words(plain(answer)))
 
 
 @repeat_prompt.upstream

@@ -19,7 +19,6 @@ from rewards.verifiers.constraints.check import (
     compare,
     instruction,
 )
-from rewards.verifiers.constraints.text import count_word
 from rewards.verifiers.constraints.upstream import findall
 
 Phrases = Annotated[list[Phrase], Field(min_length=1, max_length=200)]
@@ -53,7 +52,7 @@ def _hits(pattern: str, text: str) -> int:
 
 @instruction("keywords:existence", Keywords, "use each of these words: {keywords}")
 def existence(response: Response, wanted: Keywords) -> bool:
-    return all(count_word(response.text, keyword) for keyword in wanted.keywords)
+    return all(response.count(keyword) for keyword in wanted.keywords)
 
 
 @existence.upstream
@@ -63,7 +62,7 @@ def _(response: Response, wanted: Keywords) -> bool:
 
 @instruction("keywords:forbidden_words", Forbidden, "use none of these words: {forbidden_words}")
 def forbidden_words(response: Response, wanted: Forbidden) -> bool:
-    return not any(count_word(response.text, word) for word in wanted.forbidden_words)
+    return not any(response.count(word) for word in wanted.forbidden_words)
 
 
 @forbidden_words.upstream
@@ -73,7 +72,7 @@ def _(response: Response, wanted: Forbidden) -> bool:
 
 @instruction("keywords:frequency", Frequency, "use the word {keyword} {relation} {frequency} times")
 def frequency(response: Response, wanted: Frequency) -> bool:
-    found = count_word(response.text, wanted.keyword)
+    found = response.count(wanted.keyword)
     return compare(found, wanted.relation, wanted.frequency)
 
 
@@ -93,7 +92,7 @@ different_numbers.upstream(frequency.rule("upstream"))
 
 @instruction("keywords:word_once", Keyword, "use the word {keyword} exactly once")
 def word_once(response: Response, wanted: Keyword) -> bool:
-    return count_word(response.text, wanted.keyword) == 1
+    return response.count(wanted.keyword) == 1
 
 
 @word_once.upstream
@@ -103,7 +102,7 @@ def _(response: Response, wanted: Keyword) -> bool:
 
 @instruction("keywords:exclude_word_harder", Keyword, "do not use the word {keyword}")
 def exclude_word_harder(response: Response, wanted: Keyword) -> bool:
-    return not count_word(response.text, wanted.keyword)
+    return not response.count(wanted.keyword)
 
 
 @exclude_word_harder.upstream
@@ -117,7 +116,7 @@ def _(response: Response, wanted: Keyword) -> bool:
     "use the word {keyword1} exactly once and the word {keyword2} exactly twice",
 )
 def count_increment_word(response: Response, wanted: Pair) -> bool:
-    once, twice = (count_word(response.text, word) for word in (wanted.keyword1, wanted.keyword2))
+    once, twice = (response.count(word) for word in (wanted.keyword1, wanted.keyword2))
     return once == 1 and twice == 2
 
 

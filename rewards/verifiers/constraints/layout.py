@@ -1,5 +1,5 @@
 """Marks and layout: lists, highlights, sections, titles, brackets (`detectable_format:*`,
-`detectable_content:*`, `punctuation:*`).
+`detectable_content:*`).
 
 Repaired: a mark counts where Markdown would read it as one, and where it holds something.
 """
@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import Field
 
+from rewards.verifiers.constraints.appearance import plain
 from rewards.verifiers.constraints.check import Count, Parameters, Phrase, Response, instruction
-from rewards.verifiers.constraints.text import sentences
+from rewards.verifiers.constraints.text import sentences, words
 from rewards.verifiers.constraints.upstream import findall, regex_sentences
 
 
@@ -37,7 +38,11 @@ class Sections(Parameters):
 
 
 _PLACEHOLDER = re.compile(r"(?!(?<=[-*+] )\[[xX]\])\[([^\[\]\n]*)\](?!\()")
-_WORD = re.compile(r"\w")
+
+
+def _says(text: str) -> bool:
+    """Whether a reader finds a word or a blank to fill in."""
+    return re.search(r"\w", plain(text)) is not None
 
 
 @instruction(
@@ -48,7 +53,7 @@ _WORD = re.compile(r"\w")
 def number_placeholders(response: Response, wanted: Placeholders) -> bool:
     """Neither empty brackets, nor check boxes, nor links are placeholders."""
     found = _PLACEHOLDER.findall(response.text)
-    return sum(bool(_WORD.search(name)) for name in found) >= wanted.num_placeholders
+    return sum(map(_says, found)) >= wanted.num_placeholders
 
 
 @number_placeholders.upstream
@@ -75,7 +80,7 @@ def postscript(response: Response, wanted: Postscript) -> bool:
     while len(blocks) > 1 and _ANY_POSTSCRIPT.match(blocks[-1]) and not pattern.search(blocks[-1]):
         blocks = blocks[:-1]
     found = pattern.search(blocks[-1])
-    return found is not None and bool(_WORD.search(found.group("said")))
+    return found is not None and _says(found.group("said"))
 
 
 @postscript.upstream
@@ -122,7 +127,7 @@ def _(response: Response, wanted: Parameters) -> bool:
     return any(answer in response.text for answer in _ANSWERS)
 
 
-_HIGHLIGHT = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^*\n]*(?<!\s)\1(?!\*)")
+_HIGHLIGHT = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])([^*\n]*)(?<!\s)\1(?!\*)")
 
 
 @instruction(
@@ -131,8 +136,9 @@ _HIGHLIGHT = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^*\n]*(?<!\s)\1(?!\*)")
     "highlight at least {num_highlights} sections as *this*",
 )
 def number_highlighted_sections(response: Response, wanted: Highlights) -> bool:
-    """A bold span is one highlight; stars with white space inside them are none."""
-    return len(_HIGHLIGHT.findall(response.text)) >= wanted.num_highlights
+    """A bold span is one highlight; stars with white space or no word inside are none."""
+    found = sum(bool(words(plain(span))) for _, span in _HIGHLIGHT.findall(response.text))
+    return found >= wanted.num_highlights
 
 
 @number_highlighted_sections.upstream
@@ -148,10 +154,11 @@ def _(response: Response, wanted: Highlights) -> bool:
     "write {num_sections} sections, each opened by {section_spliter} and its number",
 )
 def multiple_sections(response: Response, wanted: Sections) -> bool:
-    """Only what opens a line is a section; naming one in a sentence is not."""
+    """Only what opens a line is a section, and a number counts once; case does not matter."""
     name = re.escape(wanted.section_spliter.strip())
-    headings = re.findall(rf"^[^\w\n]*{name}\s?\d+", response.text, re.MULTILINE)
-    return len(headings) >= wanted.num_sections
+    heading = re.compile(rf"^[^\w\n]*{name}\s?(\d+)", re.MULTILINE | re.IGNORECASE)
+    numbers = {int(number[:9]) for number in heading.findall(response.text)}
+    return len(numbers) >= wanted.num_sections
 
 
 @multiple_sections.upstream
@@ -195,28 +202,13 @@ _TITLE = re.compile(r"<<((?:(?!<<)[^\n])*?)>>")
 
 @instruction("detectable_format:title", Parameters, "write a title such as <<poem of joy>>")
 def title(response: Response, wanted: Parameters) -> bool:
-    return any(_WORD.search(name) for name in _TITLE.findall(response.text))
+    return any(map(_says, _TITLE.findall(response.text)))
 
 
 @title.upstream
 def _(response: Response, wanted: Parameters) -> bool:
     found = re.findall(r"<<[^\n]+>>", response.text)
     return any(text.lstrip("<").rstrip(">").strip() for text in found)
-
-
-@instruction("punctuation:no_comma", Parameters, "use no comma")
-def no_comma(response: Response, wanted: Parameters) -> bool:
-    return "," not in response.text
-
-
-@instruction("punctuation:punctuation_dot", Parameters, "use no dot")
-def punctuation_dot(response: Response, wanted: Parameters) -> bool:
-    return "." not in response.text
-
-
-@instruction("punctuation:punctuation_exclamation", Parameters, "use no exclamation mark")
-def punctuation_exclamation(response: Response, wanted: Parameters) -> bool:
-    return "!" not in response.text
 
 
 _JOINT = re.compile(r"(?<=[.!?…])([\"”’)*_]*)-(?=\S)")

@@ -20,7 +20,7 @@ from rewards.verifiers.constraints.check import (
     compare,
     instruction,
 )
-from rewards.verifiers.constraints.text import sentences, starts_with, unmarked, words
+from rewards.verifiers.constraints.text import runs, sentences, starts_with, unmarked, words
 from rewards.verifiers.constraints.upstream import punkt_sentences, regex_sentences, treebank
 
 
@@ -59,7 +59,24 @@ class Composition(Parameters):
 
 @instruction("length_constraints:number_words", Words, "use {relation} {num_words} words")
 def number_words(response: Response, wanted: Words) -> bool:
+    """Nobody gains by signs: `a_b` counts as two words against a limit, and as one to reach it."""
+    count = fewest_words if wanted.relation == "at least" else most_words
+    return compare(count(response), wanted.relation, wanted.num_words)
+
+
+@number_words.upstream
+def _(response: Response, wanted: Words) -> bool:
     return compare(len(response.runs), wanted.relation, wanted.num_words)
+
+
+def fewest_words(response: Response) -> int:
+    r"""Runs of `\w` as a reader sees them, if they hold more than underscores."""
+    return sum(run.strip("_") != "" for run in runs(response.latin))
+
+
+def most_words(response: Response) -> int:
+    """The same, where underscores part words."""
+    return len(runs(response.latin.replace("_", " ")))
 
 
 @instruction(

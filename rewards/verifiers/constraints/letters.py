@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from rewards.verifiers.constraints.appearance import plain
 from rewards.verifiers.constraints.check import (
     Count,
     Parameters,
@@ -89,6 +90,15 @@ def _(response: Response, wanted: Parameters) -> bool:
     "use the letter {letter} {let_relation} {let_frequency} times",
 )
 def letter_frequency(response: Response, wanted: Letter) -> bool:
+    """A letter counts in any of its forms, and where one of another script passes for it."""
+    texts = [response.plain, response.latin] if wanted.letter.isalnum() else [response.text]
+    letter = plain(wanted.letter).lower() if wanted.letter.isalnum() else wanted.letter
+    found = max(text.lower().count(letter) for text in texts)
+    return compare(found, wanted.let_relation, wanted.let_frequency)
+
+
+@letter_frequency.upstream
+def _(response: Response, wanted: Letter) -> bool:
     found = response.folded.count(wanted.letter.lower())
     return compare(found, wanted.let_relation, wanted.let_frequency)
 
@@ -98,11 +108,12 @@ letter_counting2 = instruction(
     Letter,
     "use the letter {letter} {let_relation} {let_frequency} times",
 )(letter_frequency.repaired)
+letter_counting2.upstream(letter_frequency.rule("upstream"))
 
 
 @instruction("letters:letter_counting", Letters, "use {relation} {N} letters in all")
 def letter_counting(response: Response, wanted: Letters) -> bool:
-    return compare(sum(map(str.isalpha, response.text)), wanted.relation, wanted.N)
+    return compare(sum(map(str.isalpha, response.plain)), wanted.relation, wanted.N)
 
 
 @letter_counting.upstream
@@ -125,7 +136,7 @@ def _is_capital(token: str) -> bool:
     "write {capital_relation} {capital_frequency} words in capital letters",
 )
 def capital_word_frequency(response: Response, wanted: Capitals) -> bool:
-    found = sum(_is_capital(bare(token)) for token in _BETWEEN.split(response.text))
+    found = sum(_is_capital(bare(token)) for token in _BETWEEN.split(response.plain))
     return compare(found, wanted.capital_relation, wanted.capital_frequency)
 
 

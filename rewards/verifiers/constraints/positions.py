@@ -136,13 +136,36 @@ def _(response: Response, wanted: Ending) -> bool:
     return text.endswith(wanted.end_phrase.strip().lower())
 
 
+_BEFORE = " \n\t([{*_‘'“"  # And nothing.
 _QUOTES = {'"': '"', "“": "”", "„": "“”", "«": "»", "”": "”"}
 
 
 @instruction("startend:quotation", Parameters, "wrap all of it in double quotation marks")
 def quotation(response: Response, wanted: Parameters) -> bool:
+    """One quotation, with others only inside it: "One" and "two" are not wrapped."""
     text = response.text.strip()
-    return len(text) > 2 and text[-1] in _QUOTES.get(text[0], "") and bool(text[1:-1].strip())
+    if len(text) < 3 or text[-1] not in _QUOTES.get(text[0], "") or not text[1:-1].strip():
+        return False
+    return not _closes(text[1:-1], text[0], _QUOTES[text[0]])
+
+
+def _closes(inner: str, opening: str, closings: str) -> bool:
+    """Whether the quotation that `opening` began ends in `inner`.
+
+    A mark that both opens and closes does the latter after anything but space and brackets; inside
+    a word, or escaped, it is none.
+    """
+    depth = 1
+    for mark in re.finditer(f"[{opening}{closings}]", inner):
+        sign, at = mark.group(), mark.start()
+        before, after = inner[max(0, at - 1) : at], inner[at + 1 : at + 2]
+        if before == "\\" or (sign == opening and before.isalnum() and after.isalnum()):
+            continue
+        opens = sign == opening and (sign not in closings or before in _BEFORE)
+        depth += 1 if opens else -1
+        if not depth:
+            return True
+    return False
 
 
 @quotation.upstream

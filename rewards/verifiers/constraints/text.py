@@ -2,12 +2,14 @@ r"""Words, sentences, paragraphs and lists of a text, found by rule alone: no mo
 
 Linear in the text. A sentence always holds a word character, and ends at a stop, a blank line, a
 list item, a heading or a divider; list and heading marks are not part of it. A stop does not end a
-sentence inside a number or name (3.14, e.g., Dr. Who, J. Smith), nor inside a quotation that the
-sentence goes on after ("Why?" he asked).
+sentence inside a number or name (3.14, e.g., Dr. Who, J. Smith, a.com), nor inside a quotation that
+the sentence goes on after ("Why?" he asked).
 """
 
 import re
 import unicodedata
+
+from rewards.verifiers.constraints.appearance import latin
 
 _COMBINING = "".join(
     re.escape(chr(code))
@@ -25,10 +27,13 @@ CLOSERS = "\"'”’»›)]}*_`」』"
 OPENERS = "\"'“‘«‹([{*_`「『"
 _STOPS = ".!?…؟۔।॥"
 _STOP = re.compile(
-    rf"(?<![{_STOPS}])(?P<stops>[{_STOPS}]+)(?P<closed>[{re.escape(CLOSERS)}]*)(?=\s|$)"
-    r"|[。！？｡]+[」』”’）]*"
+    rf"(?<![{_STOPS}])(?P<stops>[{_STOPS}]++)(?P<closed>[{re.escape(CLOSERS)}]*+)"
+    rf"(?=\s|$|(?P<glued>[{re.escape(OPENERS)}]*+[^\W\d_]))"
+    r"|(?:[。！？｡]|．(?!\d))+[」』”’）]*"
 )
 _QUOTED = re.compile(r"[\"'”’»)]")
+_CHUNK = 60
+_CODE = re.compile(r"://|www\.|[@`]|\w(?:\(|[_=/\\]\w)")
 _LAST_TOKEN = re.compile(r"[\w.'’\-]+$")
 _NEXT_WORD = re.compile(rf"[\s{re.escape(OPENERS)}]*(\w*)")
 
@@ -57,6 +62,11 @@ STARTERS = _listed(
     "no now on one our she since so some that the their then there these they this those to we "
     "what when where while who why with yes yet you your"
 )
+# These follow a dot in addresses and names of files, also as .Com and .PDF.
+_SUFFIXES = _listed(
+    "com org net edu gov io uk ch de fr eu ai dev js ts py md txt pdf html css json csv xml yaml "
+    "jpg jpeg png gif svg mp3 mp4 zip gz exe doc docx xls xlsx ppt pptx rs cpp sql tex d"
+)
 # Scripts written without spaces, or whose particles attach to the word.
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -80,8 +90,8 @@ def same_word(one: str, other: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """`text` for comparison: case and forms of the apostrophe do not count."""
-    return text.casefold().replace("’", "'")
+    """`text` for comparison: case and forms of letters and the apostrophe do not count."""
+    return latin(text).casefold().replace("’", "'")
 
 
 def bare(token: str) -> str:
@@ -136,12 +146,13 @@ def whole_word(phrase: str) -> re.Pattern[str]:
     if not parts:
         raise ValueError("the phrase is blank")
     literal = r"\s+".join(re.escape(part).replace("'", "['’]") for part in parts)
-    before = r"(?<![^\W_])" if _bounded(parts[0][0]) else ""
-    after = r"(?![^\W_])" if _bounded(parts[-1][-1]) else ""
+    before = r"(?<![^\W_])" if bounded(parts[0][0]) else ""
+    after = r"(?![^\W_])" if bounded(parts[-1][-1]) else ""
     return re.compile(before + literal + after, re.IGNORECASE)
 
 
-def _bounded(edge: str) -> bool:
+def bounded(edge: str) -> bool:
+    """Whether a word that ends or begins with the letter `edge` ends or begins there."""
     return edge.isalnum() and not _UNSPACED.match(edge)
 
 
@@ -193,6 +204,8 @@ def _ends(block: str, start: int, stop: re.Match[str]) -> bool:
         return True
     following = _NEXT_WORD.match(block, stop.end())
     word = following.group(1) if following else ""
+    if stop.group("glued") is not None and not _parts(block, stop, word):
+        return False
     if word[:1].islower() and _QUOTED.search(stop.group("closed")):
         return False
     if stop.group("stops") == ".":
@@ -201,6 +214,19 @@ def _ends(block: str, start: int, stop: re.Match[str]) -> bool:
     if stop.group("stops") in ("...", "…"):
         return not word[:1].islower()
     return True
+
+
+def _parts(block: str, stop: re.Match[str], word: str) -> bool:
+    """Whether `stop`, which no space follows, parts sentences: "It is.We left", not "a.Com"."""
+    begun = word.istitle() or (len(word) > 1 and word.isupper())
+    if not begun or (len(word) == 1 and word not in "AI") or word.lower() in _SUFFIXES:
+        return False
+    before = block[max(0, stop.start() - _CHUNK) : stop.start()].split()[-1:]
+    after = block[stop.start() : stop.end() + _CHUNK].split()[0]
+    if not before or _CODE.search(before[0] + after):
+        return False
+    name = before[0].rstrip("\"'”’»*_")
+    return len(name) > 1 and name[-2:].isalpha() and name[-1].islower()
 
 
 def _abbreviated(token: str, word: str) -> bool:

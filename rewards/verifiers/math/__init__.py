@@ -16,6 +16,7 @@ from rewards.verifiers.math.boxes import boxed, opens_box
 from rewards.verifiers.math.comparison import compare, costly
 from rewards.verifiers.math.prose import announced
 from rewards.verifiers.math.reading import Answer, read_answer, tree
+from rewards.verifiers.problem import gold_problem, problem
 
 
 class Parameters(BaseModel):
@@ -52,10 +53,12 @@ def verify(item: Item) -> Verdict:
     """Score 1 if every answer equals a gold one, else 0; abstains if a gold cannot be read."""
     try:
         PARAMETERS.validate_python(item.parameters)
+    except ValidationError as fault:
+        return abstained(item, "bad_item", problem(fault))
+    try:
         content = GOLD.validate_python(item.gold, strict=True)
     except ValidationError as fault:
-        what = "bad_item" if fault.title == "Parameters" else "bad_gold"
-        return abstained(item, what, str(fault.errors()[0]["msg"]))
+        return abstained(item, "bad_gold", gold_problem(fault, item.gold, union=True))
     golds = [read_answer(text) for text in ([content] if isinstance(content, str) else content)]
     if not golds or not all(gold.text and _readable(gold) for gold in golds):
         return abstained(item, "bad_gold", f"gold cannot be read: {content!r}"[:400])

@@ -19,7 +19,7 @@ from rewards.verifiers.math.nodes import (
     number,
 )
 from rewards.verifiers.math.regions import same_region
-from rewards.verifiers.math.sameness import same_or_alike
+from rewards.verifiers.math.sameness import canonical, same_or_alike
 from rewards.verifiers.math.statements import statements
 
 
@@ -44,6 +44,8 @@ def same_content(gold: Node, answer: Node, equal: Equal) -> bool:
             return _groups(gold, answer, equal)
     if is_value(gold) and is_value(answer):
         return _values(gold, answer)
+    if canonical(gold) == canonical(answer):
+        return True
     return (_is_region(gold) or _is_region(answer)) and same_region(gold, answer) is True
 
 

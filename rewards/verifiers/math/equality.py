@@ -2,6 +2,7 @@
 
 from rewards.verifiers.math.contents import same_content
 from rewards.verifiers.math.nodes import (
+    Group,
     Many,
     Node,
     Operation,
@@ -34,6 +35,7 @@ def equal(gold: Node, answer: Node) -> bool:
 
 def _joined(gold: Node, answer: Node) -> bool | None:
     """Inequalities joined by `or` or `and` describe a region, all of one variable."""
+    gold, answer = _joint_told(gold), _joint_told(answer)
     relations = [_inequalities(node) for node in (gold, answer)]
     if not any(
         isinstance(node, Many) and found
@@ -42,6 +44,19 @@ def _joined(gold: Node, answer: Node) -> bool | None:
         return None
     variables = {variable(relation) for found in relations for relation in found}
     return len(variables) == 1 and None not in variables and same_region(gold, answer) is True
+
+
+def _joint_told(node: Node) -> Node:
+    """`x > 1, x < 3` is `and`, and `x < 1, x > 3` `or`: each says more than one of its parts."""
+    if not isinstance(node, Many) or node.joint != ",":
+        return node
+    both = Many(node.items, "and")
+    relations = _inequalities(both)
+    if len(relations) != 2 or len(set(map(variable, relations))) != 1:
+        return node
+    if same_region(both, Group("\\{", "\\}", ())):
+        return Many(node.items, "or")
+    return node if any(same_region(both, relation) for relation in relations) else both
 
 
 def _inequalities(node: Node) -> list[Relation]:
@@ -103,12 +118,21 @@ def _same_equation(gold: Statement, answer: Statement) -> bool:
 
 def _relations(gold: Statement, answer: Statement) -> bool:
     """At least one side is a relation that is not merely something's value."""
+    if gold.name is not None and _in_itself(gold.name, answer.content):
+        return False
     one, other = _as_relation(gold), _as_relation(answer)
     if one is not None and other is not None:
         return same_relation(one, other)
     if is_value(gold.content) or is_value(answer.content):
         return False
     return same_region(gold.content, answer.content) is True
+
+
+def _in_itself(name: Node, content: Node) -> bool:
+    """Whether `content` is an equation such as `x = 3x - 6`, which does not solve for `x`."""
+    if not isinstance(content, Relation) or name not in content.sides:
+        return False
+    return any(side != name and name in walk(side) for side in content.sides)
 
 
 def _as_relation(said: Statement) -> Relation | None:

@@ -20,7 +20,7 @@ def in_order(gold: Sequence[Node], answer: Sequence[Node], equal: Equal) -> bool
 def as_sets(gold: Sequence[Node], answer: Sequence[Node], equal: Equal) -> bool:
     """Whether each item of one is one of the other; what the gold row repeats is repeated.
 
-    By fingerprints first, which takes linear time.
+    By fingerprints first, which takes linear time; those that agree are confirmed.
     """
     if not gold or not answer:
         return len(gold) == len(answer)
@@ -31,7 +31,9 @@ def as_sets(gold: Sequence[Node], answer: Sequence[Node], equal: Equal) -> bool:
     if None not in prints[0] and None not in prints[1]:
         count = Counter if repeats else set
         if count(prints[0]) == count(prints[1]):
-            return True
+            found = dict(zip(prints[0], gold, strict=True))
+            if all(equal(found[key], node) for key, node in zip(prints[1], answer, strict=True)):
+                return True
     if max(len(gold), len(answer)) > _PAIRWISE:
         return not repeats and set(gold) == set(answer)
     return _matched(gold, answer, equal, repeats)

@@ -111,7 +111,7 @@ class Names(Cursor, ABC):
         if name in _UNKNOWN_FUNCTIONS:
             return self._unknown_function(name)
         if name == "angle" and self.begins_factor():
-            return Operation("call:angle", (self.product(),))
+            return Operation("call:angle", (_vertices(self.product()),))
         if len(name) > 1 and name not in _GREEK:
             raise Unreadable(f"\\{name}")
         return self.subscripted(_ALIASES.get(name, name))
@@ -227,6 +227,16 @@ class Names(Cursor, ABC):
         inner = self.atom()
         arguments = inner.items if isinstance(inner, Group) else (inner,)
         return Operation(f"call:{name}", arguments)
+
+
+def _vertices(node: Node) -> Node:
+    """`ABC` is `CBA`, but not `BAC`."""
+    if not isinstance(node, Operation) or node.name != "*":
+        return node
+    letters = [factor.name for factor in node.arguments if isinstance(factor, Symbol)]
+    if len(letters) != len(node.arguments):
+        return node
+    return Symbol("".join(min(letters, letters[::-1])))
 
 
 _READERS: Mapping[str, Callable[[Any, str], Node]] = MappingProxyType(

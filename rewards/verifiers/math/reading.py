@@ -10,7 +10,7 @@ from rewards.verifiers.math.parser import read
 from rewards.verifiers.math.spelling import spell
 from rewards.verifiers.math.tokens import TooCostly, Unreadable
 from rewards.verifiers.math.units import Unit, split_unit
-from rewards.verifiers.math.words import number_word
+from rewards.verifiers.math.words import quantity
 
 LONGEST = 20_000
 """Longest answer, in characters, that is parsed; plain numbers may be longer."""
@@ -87,7 +87,7 @@ def tree(answer: Answer) -> Node | None:
 
 def _tree(text: str) -> tuple[Node | None, str | None]:
     words = _TEXT.sub(r"\1", text).strip()
-    if (value := number_word(words)) is not None:
+    if (value := quantity(words)) is not None:
         return number(value), None
     try:
         return read(text), None

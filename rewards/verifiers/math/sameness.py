@@ -107,20 +107,54 @@ def rounds(written: Node, exact: Node) -> bool:
         return False
     unit = Fraction(1, 10**written.places)
     if isinstance(value, Fraction):
-        return (value / unit).denominator != 1 and abs(value - written.value) < unit
+        return (value / unit).denominator != 1 and _rounded(written.value, value, unit)
     context = evaluator.context
-    if context.im(value) != 0:
+    return context.im(value) == 0 and _rounded(written.value, _fraction(context, value), unit)
+
+
+def approximates(written: Node, exact: Node) -> bool:
+    """Whether `written` may follow `exact` and `\\approx`: a number rounded to some digit of it,
+    or else within a hundredth.
+    """
+    evaluator = Evaluator(0, 40)
+    found = [_value(evaluator, node) for node in (written, exact)]
+    if None in found or any(evaluator.context.im(_wide(value)) != 0 for value in found):
         return False
-    apart = abs(value - context.mpf(written.value.numerator) / written.value.denominator)
-    return bool(apart < context.mpf(1) / unit.denominator)
+    given, value = (_fraction(evaluator.context, value) for value in found)
+    if not isinstance(written, Number) or not (written.places or _whole(written)):
+        return abs(given - value) * 100 <= abs(value)
+    unit = Fraction(1, 10 ** (written.places or 0))
+    while given and written.places is None and (given / unit / 10).denominator == 1:
+        unit *= 10
+    return _rounded(given, value, unit)
+
+
+def _whole(written: Number) -> bool:
+    return written.value.denominator == 1
+
+
+def _rounded(written: Fraction, value: Fraction, unit: Fraction) -> bool:
+    """Whether a multiple of `unit` is `value` rounded to the nearest, or cut off."""
+    apart = abs(value - written)
+    cut = apart < unit and abs(written) <= abs(value) and written * value >= 0
+    return cut or apart * 2 <= unit
+
+
+def _fraction(context: Any, value: Any) -> Fraction:
+    """A real value as it is held."""
+    if isinstance(value, Fraction):
+        return value
+    sign, mantissa, exponent, _ = context.re(value)._mpf_
+    size = Fraction(int(mantissa)) * (Fraction(2) ** int(exponent))
+    return -size if sign else size
 
 
 def canonical(node: Node) -> Node:
-    """`node` with the arguments of sums and products in one order, nested ones joined."""
+    """`node` with the arguments of sums, products and unions in one order, nested ones joined."""
     if not isinstance(node, Operation):
         return node
     arguments = [canonical(argument) for argument in node.arguments]
-    if node.name in ("+", "*"):
+    if node.name in ("+", "*", "cup", "cap"):
         flat: list[Node] = []
         for argument in arguments:
             nested = isinstance(argument, Operation) and argument.name == node.name

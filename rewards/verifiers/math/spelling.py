@@ -5,6 +5,9 @@ Only spelling is changed here, never a value.
 
 import re
 import unicodedata
+from fractions import Fraction
+
+from rewards.verifiers.math.words import magnitude
 
 _SUPER = {ord(c): str(n) for n, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {
     ord("⁻"): "-", ord("⁺"): "+", ord("ⁿ"): "n", ord("ⁱ"): "i",
@@ -15,11 +18,11 @@ _SIGNS = {
     "÷": "/", "∕": "/", "⁄": "/", "π": r"\pi ", "∞": r"\infty ", "θ": r"\theta ", "φ": r"\phi ",
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "λ": r"\lambda ", "μ": r"\mu ",
     "ω": r"\omega ", "Δ": r"\Delta ", "∅": r"\emptyset ", "≤": r"\le ", "≥": r"\ge ",
-    "⩽": r"\le ", "⩾": r"\ge ", "≠": r"\ne ", "≈": r"\approx ",
+    "⩽": r"\le ", "⩾": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "≡": r"\equiv ",
     "∪": r"\cup ", "∩": r"\cap ",
     "∖": r"\setminus ", "∈": r"\in ", "±": r"\pm ", "∓": r"\mp ", "°": r"^{\circ}",
     "∠": r"\angle ",
-    "。": ".", "、": ",", "∛": r"\sqrt[3]", "∣": "|", "∗": "*", "＊": "*", "∶": ":",
+    "。": ".", "、": ",", "∣": "|", "∗": "*", "＊": "*", "∶": ":",
     "…": r"\ldots ",
     "\u200b": "", "\u2060": "", "\ufeff": "", "\u00ad": "", "“": '"', "”": '"', "’": "'",
 }  # fmt: skip
@@ -55,6 +58,8 @@ _RULES = [
     (re.compile(r"\\infinity(?![a-z])|\\text\{\s*[Ii]nfinity\s*\}"), r"\\infty"),
     (re.compile(r"\\text\{\s*all real numbers\s*\}|(?<![a-z])all real numbers"), r"\\mathbb{R}"),
     (re.compile(r"(?<![A-Za-z\\])sqrt\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
+    (re.compile(r"∛\s*(?:\(([^()]*)\)|(\d+|[A-Za-z]))"), r"\\sqrt[3]{\1\2}"),
+    (re.compile(r"∛\s*(?=\{)"), r"\\sqrt[3]"),
     (re.compile(r"√\s*(\d+|[A-Za-z])"), r"\\sqrt{\1}"),
     (re.compile(r"√\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
     (re.compile(r"√\s*(?=\{)"), r"\\sqrt"),
@@ -76,6 +81,14 @@ _LONGEST_REPEATING = 500
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z_\\{\d.])(\d+(?:\.\d+)?|\.\d+)[eE]([+-]?\d{1,6})(?![\w.])")
 _MIXED = re.compile(r"(?<![\d.])(\d+) +(\d+)/(\d+)(?![\d.])")
 _MIXED_SIGN = re.compile(r"(?<=\d)(?=\\frac\{\d+\}\{\d+\}$)")
+_MAGNITUDE = re.compile(
+    r"(?<![\w.^_{}/\\])(\d+(?:\.\d+)?)\s*(\\text\{)?\s*([A-Za-z]{4,})(?![A-Za-z])\s*(?(2)(\}?))"
+)
+_BUILDER = re.compile(
+    r"\\(?:\{|lbrace)\s*([a-z])\s*(?:\\in\s*\\mathbb\s*\{?R\}?\s*)?(?:\\mid|\||:)"
+    r"((?:(?!\\in(?![a-z])|[{}|:]).)*(?:[<>]|\\[lg]eq?(?![a-z])|\\ne)(?:(?!\\in(?![a-z])|[{}|:]).)*)"
+    r"\\(?:\}|rbrace)"
+)
 _DOUBLED = re.compile(r"\\\\(?=[a-zA-Z{}])")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
@@ -92,7 +105,9 @@ def spell(text: str) -> str:
         text = pattern.sub(into, text)
     text = _numbers(text.strip())
     text = re.sub(r"(?<!\\)\\[,;:!\s]|~", " ", text)
-    return unwrapped(re.sub(r"\s+", " ", text))
+    text = unwrapped(re.sub(r"\s+", " ", text))
+    condition = _BUILDER.fullmatch(text) if len(text) <= _LONGEST_REPEATING else None
+    return text if condition is None else condition.group(2).strip()
 
 
 def _numbers(text: str) -> str:
@@ -104,8 +119,21 @@ def _numbers(text: str) -> str:
         text = text.replace(",", ".")
     if len(text) <= _LONGEST_REPEATING:
         text = _ENDLESS.sub(_repeating, _REPEATING.sub(_repeating, text))
+    text = _MAGNITUDE.sub(_magnified, text)
     text = _MIXED.sub(r"\1\\frac{\2}{\3}", text)
     return _SCIENTIFIC.sub(r"\1\\times 10^{\2}", text)
+
+
+def _magnified(match: re.Match[str]) -> str:
+    """`5 million` and `3 halves` as the numbers they are."""
+    digits, opening, word, closing = match.groups()
+    factor = magnitude(word)
+    if factor is None:
+        return match.group()
+    value = Fraction(digits) * factor
+    whole = value.denominator == 1
+    shown = str(value) if whole else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+    return f"{shown} " if not opening or closing else rf"{shown}\text{{ "
 
 
 def _repeating(match: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from rewards.verifiers.math.nodes import (
     is_value,
     walk,
 )
-from rewards.verifiers.math.sameness import rounds, same, varies
+from rewards.verifiers.math.sameness import approximates, rounds, same, varies
 from rewards.verifiers.math.tokens import Unreadable
 
 _CONSTANTS = frozenset({"pi", "e", "i", "infty", "imath"})
@@ -66,6 +66,11 @@ def _without_approximation(node: Relation) -> Node:
     kept = node.sides[: at + 1]
     if set(node.signs[:at]) - {"="} or set(node.signs[at:]) != {"~"}:
         raise Unreadable("an approximation inside a relation")
+    exact, rough = kept[-1], node.sides[at + 1 :]
+    if all(is_value(side) and not varies(side) for side in (exact, *rough)) and not all(
+        approximates(side, exact) for side in rough
+    ):
+        raise Unreadable("an approximation that is none")
     if len(kept) > 1:
         return Relation(node.signs[:at], kept)
     if is_name(kept[0]) or kept[0] == Symbol("?"):
@@ -75,7 +80,7 @@ def _without_approximation(node: Relation) -> Node:
 
 def _equation(node: Relation) -> Statement:
     first, *rest = node.sides
-    if is_name(first):
+    if is_name(first) and not any(first in walk(side) for side in rest):
         return Statement(_chained(rest), first)
     if is_name(node.sides[-1]) and not any(map(varies, node.sides[:-1])):
         return Statement(_chained(node.sides[:-1]), node.sides[-1])

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from rewards.verifiers.math.words import number_word
+from rewards.verifiers.math.words import magnitude, number_word
 
 _PREFIXES = {
     "": ("", Fraction(1)), "kilo": ("k", Fraction(1000)), "centi": ("c", Fraction(1, 100)),
@@ -16,6 +16,7 @@ _METRIC = {"meter": "m", "gram": "g", "liter": "L", "joule": "J", "watt": "W", "
 _DAY = 24 * 3600
 _OTHERS: dict[str, tuple[str, Fraction, tuple[str, ...]]] = {
     "second": ("time", Fraction(1), ("s", "sec")),
+    "millisecond": ("time", Fraction(1, 1000), ("ms",)),
     "minute": ("time", Fraction(60), ("min",)),
     "hour": ("time", Fraction(3600), ("h", "hr")),
     "day": ("time", Fraction(_DAY), ()),
@@ -82,15 +83,79 @@ _STOPWORDS = frozenset(
         "all",
     ]
 )
+_BOUNDS = frozenset(
+    [
+        "least",
+        "most",
+        "minimum",
+        "maximum",
+        "max",
+        "min",
+        "more",
+        "less",
+        "fewer",
+        "greater",
+        "over",
+        "under",
+        "above",
+        "below",
+        "beyond",
+        "negative",
+        "inverse",
+        "reciprocal",
+        "opposite",
+        "squared",
+        "cubed",
+        "factorial",
+        "half",
+        "double",
+        "twice",
+        "triple",
+        "thrice",
+        "infinity",
+        "infinite",
+        "degrees",
+        "radians",
+        "percent",
+        "mod",
+        "modulo",
+        "base",
+        "pi",
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "theta",
+        "lambda",
+        "mu",
+        "rho",
+        "sigma",
+        "tau",
+        "phi",
+        "omega",
+        "gross",
+        "imaginary",
+    ]
+)
+"""Words that say another value than the number before them, so that none counts things."""
+_PLURALS = {
+    "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot",
+    "mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die", "halves": "half",
+    "vertices": "vertex", "matrices": "matrix", "indices": "index",
+}  # fmt: skip
 _FUNCTIONS = frozenset(["sin", "cos", "tan", "sqrt", "log", "infty", "frac", "text", "exp"])
 _POWER = r"(?:\^\{?-?\d\}?)?"
 _CIRCLE = re.compile(
     r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\degree|\^\s*\\degree)\s*(?:\\text\{\s*([CF])\s*\}|([CF]))?$"
 )
 _TRIGONOMETRY = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
-_RATE = re.compile(r"\s*\\[dt]?frac\s*\{\s*\\text\{([^{}]*)\}\s*\}\s*\{\s*\\text\{([^{}]*)\}\s*\}$")
+_TERM = rf"\{{\s*(?:\\text\{{([^{{}}]*)\}}({_POWER})|([A-Za-z]+{_POWER}))\s*\}}"
+_RATE = re.compile(rf"\s*\\[dt]?frac\s*{_TERM}\s*{_TERM}$")
 _WRITTEN = re.compile(rf"\s*((?:\\text\{{[^{{}}]*\}}{_POWER}\s*(?:/|\\cdot|\*)?\s*)+)$")
 _BARE = re.compile(rf"(?<=[\d}}).])\s*([A-Za-zµ]+{_POWER}(?:(?:\s+|\s*/\s*)[A-Za-zµ]+{_POWER})*)$")
+_PART = r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)\.?"
+_COMPOUND = re.compile(rf"{_PART}(?:\s*,)?(?:\s*and(?=[\s\d]))?\s*{_PART}")
 _LONGEST = 100
 """Characters at the end of an answer in which its unit is sought."""
 _MONEY = re.compile(r"^(?:\\?\$|€|£|¥|USD|EUR|GBP)\s*|^\\text\{\s*(?:\\?\$|€|£|USD|EUR)\s*\}")
@@ -100,12 +165,18 @@ _MONEY = re.compile(r"^(?:\\?\$|€|£|¥|USD|EUR|GBP)\s*|^\\text\{\s*(?:\\?\$|�
 class Unit:
     """A quantity's unit: powers of dimensions, and its size in their base units.
 
-    `dimensions` is None for things counted, whatever they are (`apples`).
+    `dimensions` is None for things counted; `words` tell what they are (`apples`).
     """
 
     dimensions: tuple[tuple[str, int], ...] | None = None
     size: Fraction = Fraction(1)
     doubtful: bool = field(default=False, compare=False)
+    words: tuple[str, ...] = field(default=(), compare=False)
+
+    def denies(self, other: "Unit") -> bool:
+        """Whether both count things, and not the same: `apples` may be `red apples`."""
+        least = min(len(self.words), len(other.words))
+        return least > 0 and self.words[-least:] != other.words[-least:]
 
 
 def _base_units() -> Mapping[str, tuple[str, int, Fraction]]:
@@ -132,12 +203,31 @@ _UNITS = _base_units()
 
 def split_unit(text: str) -> tuple[str, Unit | None]:
     """Spelled `text` without the unit at its end (or the currency before it), and that unit."""
+    if (compound := _compound(text)) is not None:
+        return compound
     money = _MONEY.match(text)
     if money is None or re.search(r"\d", text) is None:
         return _split_end(text)
     rest, after = _split_end(text[money.end() :])
     sign = re.sub(r"[\\\s{}]|text", "", money.group())
-    return rest, _looked_up(sign) if after is None else after
+    if after is None or after.dimensions is not None:
+        return rest, after or _looked_up(sign)
+    return rest, replace(_looked_up(sign), words=after.words)
+
+
+def _compound(text: str) -> tuple[str, Unit] | None:
+    """`5 ft 6 in`: the sum, in the smaller unit."""
+    match = _COMPOUND.fullmatch(re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip())
+    if match is None:
+        return None
+    first, large, second, small = match.groups()
+    units = [parse_unit(large), parse_unit(small)]
+    if units[0] is None or units[1] is None or units[0].dimensions != units[1].dimensions:
+        return None
+    if units[0].size <= units[1].size:
+        return None
+    total = Fraction(first) * units[0].size / units[1].size + Fraction(second)
+    return rf"\frac{{{total.numerator}}}{{{total.denominator}}}", units[1]
 
 
 def _split_end(text: str) -> tuple[str, Unit | None]:
@@ -146,8 +236,12 @@ def _split_end(text: str) -> tuple[str, Unit | None]:
     if circle is not None and circle.start() and not _TRIGONOMETRY.search(text):
         return text[: circle.start()], _looked_up(f"°{circle.group(1) or circle.group(2) or ''}")
     if (rate := _RATE.search(text, begin)) is not None and rate.start():
-        unit = parse_unit(f"{rate.group(1)}/{rate.group(2)}")
-        return (text, None) if unit is None else (text[: rate.start()], unit)
+        over, raised, bare, under, lowered, below = rate.groups()
+        unit = parse_unit(f"{bare or over + raised}/{below or under + lowered}")
+        if unit is not None:
+            doubtful = bare is not None or below is not None
+            return text[: rate.start()], replace(unit, doubtful=doubtful)
+        return text, None
     if (written := _WRITTEN.search(text, begin)) is not None and written.start():
         phrase = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", written.group(1))
         unit = parse_unit(phrase) or _counted(phrase)
@@ -165,7 +259,7 @@ def _bare(text: str, phrase: str) -> tuple[str, Unit | None]:
     unit = parse_unit(phrase)
     if unit is not None:
         doubtful = re.fullmatch(rf"[A-Za-z]{_POWER}(?:\s+[A-Za-z]{_POWER})*", phrase) is not None
-        return head, Unit(unit.dimensions, unit.size, doubtful=doubtful)
+        return head, replace(unit, doubtful=doubtful)
     words = phrase.split()
     if all(len(word) > 3 and word.isalpha() for word in words) and re.search(r"\d$", head):
         counted = _counted(phrase)
@@ -176,11 +270,30 @@ def _bare(text: str, phrase: str) -> tuple[str, Unit | None]:
 def _counted(phrase: str) -> Unit | None:
     words = re.sub(r"\^\{?\d\}?|\.", "", phrase.lower()).split()
     plain = all(word.isalpha() for word in words) and 0 < len(words) <= 4
-    if any(number_word(word) is not None for word in words):
+    if any(number_word(word) is not None or magnitude(word) is not None for word in words):
         return None
-    if not plain or _STOPWORDS & set(words) or _FUNCTIONS & set(words):
+    if not plain or (_STOPWORDS | _BOUNDS | _FUNCTIONS) & set(words):
         return None
-    return Unit() if all(len(word) > 1 for word in words) else None
+    if not all(len(word) > 1 for word in words):
+        return None
+    return Unit(words=tuple(map(_singular, words)))
+
+
+def _singular(word: str) -> str:
+    if word in _PLURALS:
+        return _PLURALS[word]
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    return word.removesuffix("s") if not word.endswith("ss") else word
+
+
+def alike(one: Unit, other: Unit) -> bool:
+    """Whether both measure the same; a pound may be one of money."""
+    kinds = {one.dimensions, other.dimensions}
+    sterling = kinds == {_looked_up("£").dimensions, (("ounce", 1),)}
+    return len(kinds) == 1 or (sterling and {one.size, other.size} == {Fraction(1), Fraction(16)})
 
 
 def parse_unit(phrase: str) -> Unit | None:

@@ -4,8 +4,10 @@ A sample gives each name a value of its own, so equal trees agree at every sampl
 ones, but for chance in one of many millions, do not. Nothing large is evaluated: TooCostly.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
@@ -26,10 +28,38 @@ from rewards.verifiers.math.tokens import TooCostly, Unreadable
 
 LONGEST_SERIES = 5_000
 MOST_STEPS = 100_000
+MOST_WORK = 10**11
+"""Most bits times bits of the exact fractions that one comparison works out: under a second."""
 
 SAMPLES = tuple(range(6))
 WHOLE_SAMPLES = (1, 6, 7)
 """Those in which each variable is an integer."""
+
+
+class Allowance:
+    """Work that a comparison may still do, in bits times bits."""
+
+    def __init__(self, left: float) -> None:
+        self.left = left
+
+    def spend(self, work: float) -> None:
+        """TooCostly if that is more than is left."""
+        self.left -= work
+        if self.left < 0:
+            raise TooCostly("too much exact arithmetic")
+
+
+_ALLOWANCE: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+
+
+@contextmanager
+def allowance(work: float = MOST_WORK) -> Iterator[None]:
+    """While entered, all evaluators together may do this much work."""
+    token = _ALLOWANCE.set(Allowance(work))
+    try:
+        yield
+    finally:
+        _ALLOWANCE.reset(token)
 
 
 class Evaluator:
@@ -40,6 +70,7 @@ class Evaluator:
         self.context: Any = _context(digits)
         self._bound: dict[str, Any] = {}
         self._steps = 0
+        self._allowance = _ALLOWANCE.get() or Allowance(MOST_WORK)
 
     @contextmanager
     def binding(self, name: str, value: int) -> Iterator[None]:
@@ -93,6 +124,7 @@ class Evaluator:
             return self._unknown(name, values)
         if (operation := OPERATIONS.get(name)) is None:
             raise Unreadable(f"{name} is no operation")
+        self._allowance.spend(_work(name, values))
         try:
             result = operation(self.context, *values)
         except (ArithmeticError, ValueError):
@@ -107,6 +139,8 @@ class Evaluator:
         whole = all(isinstance(v, Fraction) and v.denominator == 1 for v in numbers)
         if not whole or numbers[1] < 0 or numbers[2] == 0:
             raise Undefined("modulo")
+        base, times, below = map(_bits, numbers)
+        self._allowance.spend((base + 20 * times * below) * below)
         return Fraction(pow(*(int(v) for v in numbers)))
 
     def _unknown(self, name: str, values: Sequence[Any]) -> Any:
@@ -130,8 +164,26 @@ class Evaluator:
         for at in range(int(first), int(last) + 1):
             with self.binding(index, at):
                 term = self.value(arguments[0])
+            self._allowance.spend(_bits(total) * _bits(term))
             total = (add if kind == "sum" else multiply)(self.context, total, term)
         return total
+
+
+def _bits(value: Any) -> int:
+    if not isinstance(value, Fraction):
+        return 1
+    return value.numerator.bit_length() + value.denominator.bit_length()
+
+
+def _work(name: str, values: Sequence[Any]) -> float:
+    """What takes out common factors goes by the product of lengths."""
+    exact = [value for value in values if isinstance(value, Fraction)]
+    if len(exact) < 2 or name not in ("+", "*", "/", "gcd", "lcm", "mod"):
+        return 0
+    if name in ("+", "*"):
+        fractions = any(value.denominator != 1 for value in exact)
+        return float(sum(map(_bits, exact)) ** 2) if fractions else 0
+    return float(math.prod(map(_bits, exact[:2])) * (len(exact) - 1))
 
 
 @lru_cache(maxsize=64)

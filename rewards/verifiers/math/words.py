@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from types import MappingProxyType
 
 FUNCTIONS = frozenset(
@@ -90,3 +91,36 @@ def number_word(text: str) -> int | None:
     if len(words) == 2 and words[0] in _TENS and 0 < _WORDS.get(words[1], 0) < 10:
         return _WORDS[words[0]] + _WORDS[words[1]]
     return None
+
+
+_FACTORS = {
+    "dozen": 12, "score": 20, "hundred": 100, "thousand": 1000, "million": 10**6,
+    "billion": 10**9, "trillion": 10**12,
+}  # fmt: skip
+_PARTS = {
+    "half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6,
+    "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100,
+    "thousandth": 1000,
+}  # fmt: skip
+
+
+def magnitude(word: str) -> Fraction | None:
+    """What `million` or `thirds` multiplies the number before it by; None for all else."""
+    word = word.lower()
+    one = word if word in _FACTORS or word in _PARTS else word.removesuffix("s")
+    if one in _FACTORS:
+        return Fraction(_FACTORS[one])
+    return Fraction(1, _PARTS[one]) if one in _PARTS else None
+
+
+def quantity(text: str) -> Fraction | None:
+    """The value of `seven`, `two thirds` or `five hundred thousand`; None for all else."""
+    if (plain := number_word(text)) is not None:
+        return Fraction(plain)
+    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text.lower()).split()
+    total = Fraction(1)
+    while len(words) > 1 and (factor := magnitude(words[-1])) is not None:
+        total *= factor
+        words.pop()
+    value = 1 if total != 1 and words == ["a"] else number_word(" ".join(words))
+    return None if value is None else total * value

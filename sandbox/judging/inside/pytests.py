@@ -260,12 +260,13 @@ class Pytest(ModuleType):
     def _arguments(
         self, function: Any, module: Any, instance: Any, made: dict[str, Any], stack: ExitStack
     ) -> dict[str, Any]:
-        code = getattr(function, "__wrapped__", function).__code__
+        plain = getattr(function, "__wrapped__", function)
+        code = plain.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        defaults = len(function.__defaults__ or ())
-        wanted = [name for name in names[: len(names) - defaults or None] if name != "self"]
-        for name in wanted:
-            if name not in made:
+        given = code.co_argcount - len(plain.__defaults__ or ())  # Those after have defaults.
+        own = {"self", *names[given : code.co_argcount], *(plain.__kwdefaults__ or {})}
+        for name in names:
+            if name not in made and name not in own:
                 made[name] = self._made(name, module, instance, made, stack)
         return {name: made[name] for name in names if name in made and name != "self"}
 

@@ -111,6 +111,9 @@ class _Run:
             self._report += part
         self._ours.close()
         if self._channel is not None:
+            self._channel[0].setblocking(False)
+            while self._forward(self._channel[0].fileno()):
+                continue
             self._channel[0].close()
         _say({"status": status}, bytes(self._report))
 

@@ -29,8 +29,19 @@ def frame(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
 
 def receive(read: Read) -> tuple[dict[str, Any], list[bytes]]:
     """A whole frame, by blocking reads of at most so many bytes; EOFError if it ends before."""
-    header = json.loads(_exactly(read, LENGTH.unpack(_exactly(read, LENGTH.size))[0]))
-    return header, [_exactly(read, size) for size in header["sizes"]]
+    header = receive_header(read)
+    return header, receive_parts(read, header)
+
+
+def receive_header(read: Read) -> dict[str, Any]:
+    """The header of a frame, by which its parts can be received, here or elsewhere."""
+    header: dict[str, Any] = json.loads(_exactly(read, LENGTH.unpack(_exactly(read, 4))[0]))
+    return header
+
+
+def receive_parts(read: Read, header: dict[str, Any]) -> list[bytes]:
+    """The parts that follow a header."""
+    return [_exactly(read, size) for size in header["sizes"]]
 
 
 def _exactly(read: Read, size: int) -> bytes:

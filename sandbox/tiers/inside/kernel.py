@@ -2,7 +2,9 @@
 
 import ctypes
 import errno
+import mmap
 import os
+import signal
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
@@ -21,7 +23,12 @@ _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES = 64
 
+_CLONE_VM = 0x00000100
+_CLONE_FILES = 0x00000400
+
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)  # It reads 64 bits of each.
+_stack = mmap.mmap(-1, 65536)
 
 
 def _call(name: str, *arguments: int | bytes | ctypes.Array[ctypes.c_uint32] | None) -> None:
@@ -31,9 +38,7 @@ def _call(name: str, *arguments: int | bytes | ctypes.Array[ctypes.c_uint32] | N
 
 
 def _prctl(option: int, value: int, third: int | None = 0) -> None:
-    # Whole words: the variadic function reads 64 bits of each.
-    words = [ctypes.c_ulong(word or 0) for word in (value, third, 0, 0)]
-    if _libc.prctl(option, *words) < 0:
+    if _libc.prctl(option, value, third or 0, 0, 0) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
@@ -41,6 +46,34 @@ def _prctl(option: int, value: int, third: int | None = 0) -> None:
 def unshare(flags: int) -> None:
     """Move this process (its next child, for CLONE_NEWPID) into new namespaces."""
     _call("unshare", flags)
+
+
+def start_waiting() -> int:
+    """Start a process that does nothing, and as the first of a process namespace does its duty.
+
+    It shares this process's memory, and so costs next to nothing; it runs none of our code, only
+    the C library's `pause`, and reaps its children by ignoring their end. Its number is returned.
+    """
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        top = ctypes.addressof(ctypes.c_char.from_buffer(_stack)) + len(_stack)
+        wait = ctypes.cast(_libc.pause, ctypes.c_void_p)
+        pid: int = _libc.clone(
+            wait, ctypes.c_void_p(top), _CLONE_VM | _CLONE_FILES | signal.SIGCHLD, None
+        )
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    if pid < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"clone: {os.strerror(number)}")
+    return pid
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the kernel, where the C library can."""
+    trim = getattr(_libc, "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def setns(descriptor: int, flags: int) -> None:
@@ -64,7 +97,7 @@ def adopt_orphans() -> None:
 
 
 def bound_capabilities() -> None:
-    """Have nothing that this process executes gain a capability."""
+    """Have nothing that this process, or one it starts, executes gain a capability."""
     for capability in range(_CAPABILITIES):
         try:
             _prctl(_PR_CAPBSET_DROP, capability)
@@ -81,12 +114,14 @@ def drop_capabilities() -> None:
     _call("capset", header, (ctypes.c_uint32 * 6)())
 
 
+class Filter(ctypes.Structure):
+    """A seccomp filter: BPF instructions of 8 bytes each."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
 def load_filter(instructions: bytes) -> None:
-    """Put this process, and all it will ever start, under a seccomp filter (BPF, 8 bytes each)."""
-
-    class Filter(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
-
+    """Put this process, and all it will ever start, under a seccomp filter."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     loaded = Filter(len(instructions) // 8, instructions)
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(loaded))

@@ -8,6 +8,9 @@ from sandbox.tiers.inside import kernel
 
 HOME = "/box"
 SCRATCH = ("/tmp", "/dev/shm")
+PROGRAM = 2
+"""Number of a program's first process in its namespace."""
+
 DIRTY = 3
 """Exit code of an init whose program may have left something for the next to find."""
 
@@ -20,15 +23,15 @@ class Fault(Exception):
 
 
 class Fresh:
-    """Fresh namespaces and file systems around one init, its namespace's first process.
+    """Fresh namespaces and file systems around one program, its namespace's second process.
 
     They end with the last of their processes; the root file system around them is read-only.
     """
 
     def enter(self, size: int) -> None:
         """Make the place; each of its writable file systems holds at most `size` bytes."""
-        if os.getpid() != 1:  # The init will kill all it can see.
-            raise Fault("the init is not the first process of a namespace")
+        if os.getpid() != PROGRAM:  # All of the program dies with its namespace's first process.
+            raise Fault("the program is not alone with the first process of a namespace")
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         # Read-only: else the program could take back its offer to be the first killed for memory.
         kernel.mount("proc", "/proc", _FLAGS | kernel.MS_NOEXEC | kernel.MS_RDONLY)
@@ -47,25 +50,23 @@ class Fresh:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 file.write(content)
 
-    def take(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The regular files of these names that the program left; a symbolic link is none."""
-        kept = {}
-        for name in names:
-            try:
-                descriptor = os.open(f"{HOME}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            except OSError:
-                continue
-            try:
-                if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    with os.fdopen(descriptor, "rb", closefd=False) as file:
-                        kept[name] = file.read()
-            finally:
-                os.close(descriptor)
-        return kept
 
-    def leave(self) -> int:
-        """The init's exit code, once all of the program's processes have gone."""
-        return DIRTY if network_used() else 0
+def taken(directory: int, names: Sequence[str]) -> dict[str, bytes]:
+    """The regular files of these names that the program left; a symbolic link is none."""
+    kept = {}
+    for name in names:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(name, flags, dir_fd=directory)
+        except OSError:
+            continue
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    kept[name] = file.read()
+        finally:
+            os.close(descriptor)
+    return kept
 
 
 def network_used() -> bool:

@@ -3,8 +3,10 @@
 Each step holds for every process the program starts: none can be taken back.
 """
 
+import contextlib
 import fcntl
 import os
+import random
 import resource
 import signal
 import sys
@@ -32,6 +34,25 @@ class Streams:
     channel: int | None
 
 
+def begin(
+    order: Mapping[str, Any], streams: Streams, place: Fresh, proc: int, rules: bytes
+) -> None:
+    """As `prepare`, but a fault is told through the gate, and the process then ends."""
+    told = os.dup(streams.gate)
+    try:
+        prepare(order, streams, place, proc, rules)
+    except Exception as fault:  # noqa: BLE001 - whatever it is, the program must not run.
+        for gate in (told, GATE):
+            with contextlib.suppress(OSError):  # Closed, once the descriptors have been laid.
+                os.write(gate, described(fault))
+        os._exit(1)
+
+
+def described(fault: BaseException) -> bytes:
+    """A fault in the words told through the gate."""
+    return f"{type(fault).__name__}: {fault}".encode()
+
+
 def prepare(
     order: Mapping[str, Any], streams: Streams, place: Fresh, proc: int, rules: bytes
 ) -> None:
@@ -45,7 +66,6 @@ def prepare(
     _lay(streams)
     os.chdir(HOME)
     _bound(order["limits"], order["threads"])
-    kernel.bound_capabilities()
     place.become_its_user()
     kernel.drop_capabilities()
     _reset_signals(keep_ours=order["script"])
@@ -123,10 +143,5 @@ def _disguise(argv: Sequence[str]) -> None:
     """
     sys.argv[1:] = argv[2:]
     sys.orig_argv[:] = argv
-    for name in [
-        name for name in sys.modules if name.split(".")[0] in ("sandbox", "sitecustomize")
-    ]:
-        del sys.modules[name]
-    for name, seed in (("random", "seed"), ("numpy.random", "seed")):
-        if name in sys.modules:  # Forks share the state of a generator: else all draw the same.
-            getattr(sys.modules[name], seed)(0)
+    sys.modules.pop("sitecustomize", None)
+    random.seed(0)  # Python seeds it anew, and at random, in each fork.

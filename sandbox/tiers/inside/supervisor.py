@@ -1,63 +1,57 @@
-"""The slot's warm interpreter: forks an init for each program, in a fresh process namespace.
+"""The first process of a slot: trusted, it holds each program to its limits and says how it ended.
 
-It is `python FILE` that stops on its way, while it imports `sitecustomize`. Each program is a fork
-that goes on from there, so that the interpreter itself runs the program, as it always would: its
-`__main__`, tracebacks, exit code, flushing, and the whole of the main thread's stack.
+The program itself is forked from the slot's warm interpreter (zygote.py), which knows of no other
+program: what went in and came out before is in this process alone, which programs cannot look
+into. They can neither stop nor trace it: it is in no namespace of theirs, and not dumpable.
 
 Control socket (packets): `{ready}` at the start; then one packet a run, with
 descriptors [run socket, stdin, the group's processor counter, its table of kills (or stand-ins),
-channel if there is one], answered by `{status}` once nothing of the run is left. It ends when the
-service closes the socket.
+channel if there is one], answered by `{settled}` once nothing of the run is left. The slot ends
+when the service closes the socket.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import select
+import signal
 import socket
-import struct
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from sandbox.tiers.inside import init, kernel, warm
-from sandbox.tiers.inside.place import DIRTY, Fresh
+from sandbox.tiers.inside import frames, kernel, usage, warm, zygote
+from sandbox.tiers.inside.place import Fault, taken
+from sandbox.tiers.inside.watch import Stream, Watch
 
 CONTROL = "SANDBOX_CONTROL"
 _PACKET = 4096
 _MOST_DESCRIPTORS = 5
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
-_LOOPBACK = b"lo"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What the supervisor holds all the time: descriptors, and the programs' seccomp filter."""
-
-    control: int
-    proc: int
-    namespace: int
-    rules: bytes
+_MUCH = 2**20
+"""Bytes of a report from which on memory is given back after a run."""
 
 
 def main() -> None:
     """Serve runs; returns only in a program's process."""
     warm.guard()
-    standing = _stand()
+    descriptor = int(os.environ.pop(CONTROL))
+    control = socket.socket(fileno=fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32))
+    os.close(descriptor)
     _forbid_user_namespaces()
-    warm.warm_up()
-    _say(standing, {"ready": sys.version.split()[0]})
-    while not _serve(standing):
-        pass
-
-
-def _stand() -> Standing:
-    control = int(os.environ.pop(CONTROL))
-    return Standing(
-        control=fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, 32),
-        proc=os.open("/proc", os.O_PATH | os.O_DIRECTORY),
-        namespace=os.open("/proc/self/ns/pid", os.O_RDONLY),
-        rules=warm.rules(),
-    )
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    forker = os.fork()
+    if forker == 0:
+        control.close()
+        ours.close()
+        zygote.serve(theirs)
+        return
+    theirs.close()
+    if ours.recv(_PACKET):
+        control.send(json.dumps({"ready": sys.version.split()[0]}).encode())
+        while _serve(control, ours, forker):
+            pass
+    os._exit(0)
 
 
 def _forbid_user_namespaces() -> None:
@@ -65,51 +59,148 @@ def _forbid_user_namespaces() -> None:
         file.write("0")
 
 
-def _say(standing: Standing, message: dict[str, object]) -> None:
-    with socket.socket(fileno=os.dup(standing.control)) as control:
-        control.send(json.dumps(message).encode())
-
-
-def _serve(standing: Standing) -> bool:
-    """One run; whether this is now the program's process."""
-    with socket.socket(fileno=os.dup(standing.control)) as control:
-        message, descriptors, _, _ = socket.recv_fds(control, _PACKET, _MOST_DESCRIPTORS)
+def _serve(control: socket.socket, link: socket.socket, forker: int) -> bool:
+    """One run; False if the service, or the warm interpreter, has gone."""
+    message, descriptors, _, _ = socket.recv_fds(control, _PACKET, _MOST_DESCRIPTORS)
     if not message:
-        os._exit(0)
-    kernel.unshare(kernel.CLONE_NEWPID)
-    pid = os.fork()
-    if pid == 0:
+        return False
+    run = _Run(link, forker, descriptors)
+    try:
+        size = run.carry_out()
+    finally:
+        run.close()
+    if size > _MUCH:
+        kernel.give_back_memory()
+    control.send(json.dumps({"settled": True}).encode())
+    return True
+
+
+class _Run:
+    """One program, from its order to its report."""
+
+    def __init__(self, link: socket.socket, forker: int, descriptors: Sequence[int]) -> None:
+        self._link = link
+        self._forker = forker
+        self._stream = socket.socket(fileno=descriptors[0])
+        self._stdin = descriptors[1]
+        self._counters = descriptors[2:4]
+        self._channel = list(descriptors[4:])
+        self._gate, self._theirs = socket.socketpair()
+
+    def carry_out(self) -> int:
+        """Have it run, and report; the size of the report in bytes."""
+        processes = None
         try:
-            init.attend(descriptors, Fresh(), standing.proc, standing.rules)
-        except BaseException:  # noqa: BLE001 - an init must never go on to run the program itself.
+            order = frames.receive_header(self._stream.recv)
+            limit = order["limits"]["output"]
+            streams = (Stream(limit), Stream(limit))
+            processes = self._forked(streams)
+            self._gate.sendall(frames.frame({"order": order}, []))
+            content = self._report(order, processes, streams)
+        except (OSError, EOFError, Fault) as fault:
+            content = frames.frame({"fault": f"{type(fault).__name__}: {fault}"}, [])
+            if processes is not None:
+                processes.abandon()
+        with contextlib.suppress(OSError):  # The service no longer wants to know.
+            self._stream.sendall(content)
+        return len(content)
+
+    def _forked(self, streams: tuple[Stream, Stream]) -> "_Forked":
+        """The program's processes, in their first steps."""
+        given = [
+            self._stream.fileno(), self._theirs.fileno(), self._stdin,
+            *(stream.theirs for stream in streams), *self._channel,
+        ]  # fmt: skip
+        self._link.send(b"run")
+        processes = _Forked(self._link, self._forker)
+        socket.send_fds(self._link, [b"given"], given)
+        for stream in streams:
+            os.close(stream.theirs)
+        while self._channel:  # The program's alone from now on, and so closed when it has ended.
+            os.close(self._channel.pop())
+        self._theirs.close()
+        return processes
+
+    def _report(
+        self, order: dict[str, Any], processes: "_Forked", streams: tuple[Stream, Stream]
+    ) -> bytes:
+        homes: list[int] = []
+        try:
+            told = self._told(processes, homes)
+            watch = Watch(order, self._stream, processes, streams, self._counters)
+            report, outputs = watch.end(told)
+            kept = taken(homes[0], order["keep"]) if homes else {}
+        finally:
+            for descriptor in homes:
+                os.close(descriptor)
+            for stream in streams:
+                stream.close()
+        return frames.frame(report | {"kept": list(kept)}, [*outputs, *kept.values()])
+
+    def _told(self, processes: "_Forked", homes: list[int]) -> bytes:
+        """What the program's process says at its start; its directory, if files are wanted."""
+        waited: list[int] = [self._gate.fileno(), processes.signal]
+        if self._gate.fileno() not in select.select(waited, [], [])[0]:
+            return b""
+        told, handed, _, _ = socket.recv_fds(self._gate, _PACKET, 1)
+        homes += handed
+        return self._gate.recv(_PACKET) if handed else told
+
+    def close(self) -> None:
+        """Let go of all that came with the order."""
+        for end in (self._stream, self._gate, self._theirs):
+            end.close()
+        for descriptor in (self._stdin, *self._counters, *self._channel):
+            os.close(descriptor)
+
+
+class _Forked:
+    """The processes of a program that the warm interpreter forked, in a namespace of their own."""
+
+    def __init__(self, link: socket.socket, forker: int) -> None:
+        self._link = link
+        self._forker = forker
+        self._first: int = self._heard()["first"]
+        self._before = usage.ended_below(forker)
+        self._cleared: dict[str, Any] | None = None
+        self.signal = link.fileno()
+
+    def running(self) -> Iterable[int]:
+        """As `Processes`: all but the slot's own."""
+        own = (os.getpid(), self._forker, self._first)
+        names = filter(str.isdigit, os.listdir("/proc"))
+        return (int(name) for name in names if int(name) not in own)
+
+    def ended(self) -> float:
+        """As `Processes`."""
+        if self._cleared is not None:
+            return float(self._cleared["cpu"])
+        return usage.ended_below(self._forker) - self._before
+
+    def clear(self) -> int:
+        """As `Processes`; all die with the first process of their namespace."""
+        ended = bool(select.select([self._link], [], [], 0)[0])
+        if not ended:
+            os.kill(self._first, signal.SIGKILL)
+        status: int = self._heard()["status"]
+        killed = ended and status == signal.SIGKILL and usage.is_ending(self._first)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._first, signal.SIGKILL)
+        self._cleared = self._heard()
+        if killed:
+            raise Fault("the first process of the program's namespace was killed")
+        return status
+
+    def abandon(self) -> None:
+        """Clear, if that has not been done."""
+        if self._cleared is None:
+            with contextlib.suppress(Fault):
+                self.clear()
+
+    def _heard(self) -> dict[str, Any]:
+        """What the warm interpreter says next; the slot ends if it has gone."""
+        message = self._link.recv(_PACKET)
+        if not message:
             os._exit(1)
-        return True
-    for descriptor in descriptors:
-        os.close(descriptor)
-    kernel.setns(standing.namespace, kernel.CLONE_NEWPID)
-    status = _wait(standing, pid)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == DIRTY:
-        _renew_network()
-    _say(standing, {"status": status})
-    return False
-
-
-def _wait(standing: Standing, pid: int) -> int:
-    """The status of an init, and so the end of its namespace; ends with the service."""
-    ended = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(ended, select.POLLIN)
-    poll.register(standing.control, 0)  # Only its hang-up.
-    if any(descriptor == standing.control for descriptor, _ in poll.poll()):
-        os._exit(0)
-    os.close(ended)
-    return os.waitpid(pid, 0)[1]
-
-
-def _renew_network() -> None:
-    """A fresh network namespace, with its loopback up."""
-    kernel.unshare(kernel.CLONE_NEWNET)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        request = struct.pack("16sH14x", _LOOPBACK, 0)
-        flags = struct.unpack("16sH14x", fcntl.ioctl(handle, _SIOCGIFFLAGS, request))[1]
-        fcntl.ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sH14x", _LOOPBACK, flags | _IFF_UP))
+        content: dict[str, Any] = json.loads(message)
+        return content

@@ -1,14 +1,27 @@
-"""What a program has used so far, as its init can tell."""
+"""What a program has used so far, as far as it can be told from outside."""
 
 import os
-import resource
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import Protocol
 
 PROCESSORS = os.cpu_count() or 1
 SHORTEST, GLANCE = 0.02, 0.1
 """How long (s) not to look at a program, at least and at most."""
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_ENDING = 4  # PF_EXITING of Linux.
+
+
+class Processes(Protocol):
+    """Those of a program (see watch.py)."""
+
+    def running(self) -> Iterable[int]:
+        """Numbers in our /proc."""
+        ...
+
+    def ended(self) -> float:
+        """Seconds of those that ended."""
+        ...
 
 
 class Meter:
@@ -19,18 +32,21 @@ class Meter:
     are missed.
     """
 
-    def __init__(self, counter: int, scale: int) -> None:
+    def __init__(self, counter: int, scale: int, processes: Processes) -> None:
         self._counter = counter
         self._scale = scale
+        self._processes = processes
+        self._most = 0.0
         self._start = self._count()
 
     def read(self) -> float:
-        """Seconds, never less than the ended processes took."""
-        return max(self._count() - self._start, _ended())
+        """Seconds; never less than before, when processes were there that have been killed."""
+        self._most = max(self._most, self._count() - self._start)
+        return self._most
 
     def _count(self) -> float:
         if not self._scale:
-            return _ended() + sum(map(_running, _processes()))
+            return self._processes.ended() + sum(map(_running, self._processes.running()))
         line = os.pread(self._counter, 128, 0).splitlines()[0]
         return int(line.split()[-1]) / self._scale
 
@@ -54,29 +70,34 @@ class Kills:
         return 0
 
 
-def memory() -> int:
-    """Bytes of the program's processes together, shared ones counted once."""
-    return sum(map(_proportional, _processes()))
+def memory(processes: Iterable[int]) -> int:
+    """Bytes of processes together, shared ones counted once."""
+    return sum(map(_proportional, processes))
 
 
-def _ended() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def ended_below(pid: int) -> float:
+    """Seconds of the children that a process waited for; 0 if it has gone."""
+    return sum(map(int, _stat(pid)[13:15])) / _TICK
 
 
-def _processes() -> Iterator[int]:
-    """All but the init."""
-    return (int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1")
+def is_ending(pid: int) -> bool:
+    """Whether a process has begun to end, or has ended."""
+    words = _stat(pid)
+    return not words or bool(int(words[6]) & _ENDING)
 
 
 def _running(pid: int) -> float:
     """Seconds of a process and of the children it waited for; 0 if it has gone."""
+    return sum(map(int, _stat(pid)[11:15])) / _TICK
+
+
+def _stat(pid: int) -> list[bytes]:
+    """What /proc says of a process from its state on; nothing if it has gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            words = file.read().rpartition(b")")[2].split()
+            return file.read().rpartition(b")")[2].split()
     except OSError:
-        return 0.0
-    return sum(map(int, words[11:15])) / _TICK
+        return []
 
 
 def _proportional(pid: int) -> int:

@@ -1,24 +1,20 @@
 """Making an interpreter ready to be forked as `python FILE` many times."""
 
-import atexit
 import contextlib
 import ctypes
 import gc
 import importlib
 import os
-import random
 import signal
 import sys
 from collections.abc import Iterable
 
-from sandbox.tiers.inside import kernel
+from sandbox.tiers.inside import ending, kernel
 
 HERE = "/sandbox/lib"
 RULES = "/sandbox/filter"
 PRELOAD = "SANDBOX_PRELOAD"
 USER = "SANDBOX_USER"
-
-assert random  # Loaded so that it is seeded in each program, whether that imports it or not.
 
 
 def guard() -> None:
@@ -36,11 +32,16 @@ def rules() -> bytes:
 
 def warm_up() -> None:
     """Load what programs may want, and leave no sign of how we came to be here."""
+    kernel.bound_capabilities()
     _preload(filter(None, os.environ.pop(PRELOAD).split(",")))
+    if "numpy.random" in sys.modules:  # Its state is each program's at its start.
+        sys.modules["numpy.random"].seed(0)
     del os.environ["PYTHONPATH"]
     sys.path.remove(HERE)
     sys.path_importer_cache.pop(HERE, None)
-    _keep_whole()
+    for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
+        del sys.modules[name]
+    ending.prepare()
     _freeze()
 
 
@@ -49,23 +50,6 @@ def _preload(names: Iterable[str]) -> None:
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-
-
-def _keep_whole() -> None:
-    """Have the modules there are now not taken apart at a program's end; only its own are.
-
-    That would cost more than all else in a short program: it writes to each page they lie on,
-    and so has it copied, before all memory goes.
-    """
-    kept = set(sys.modules) - {"sys", "builtins", "__main__"}
-    for name in kept:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules[name]))
-    atexit.register(_hide, kept)  # The first to be registered is the last to be called.
-
-
-def _hide(names: Iterable[str]) -> None:
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def _freeze() -> None:

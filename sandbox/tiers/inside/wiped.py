@@ -5,10 +5,18 @@ Whatever a wipe does not reach makes the place dirty, and the container is repla
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sandbox.tiers.inside import kernel
-from sandbox.tiers.inside.place import DIRTY, HOME, SCRATCH, Fault, Fresh, network_used
+from sandbox.tiers.inside.place import (
+    DIRTY,
+    HOME,
+    SCRATCH,
+    Fault,
+    Fresh,
+    network_used,
+    taken,
+)
 
 _QUEUES = "/dev/mqueue"
 _SHARED = ("/proc/sysvipc/shm", "/proc/sysvipc/msg", "/proc/sysvipc/sem")
@@ -39,8 +47,16 @@ class Wiped(Fresh):
         for name in files:
             os.chown(f"{HOME}/{name}", self._user, self._user)
 
+    def take(self, names: Sequence[str]) -> dict[str, bytes]:
+        """As `taken`, from the program's directory."""
+        directory = os.open(HOME, os.O_PATH | os.O_DIRECTORY)
+        try:
+            return taken(directory, names)
+        finally:
+            os.close(directory)
+
     def leave(self) -> int:
-        """Wipe all that the program wrote."""
+        """Wipe all that the program wrote; the exit code of its init."""
         try:
             for directory in (HOME, *SCRATCH):
                 _empty(directory)

@@ -16,7 +16,9 @@ CANARIES = [Canary(item=Item(id="c", verifier="answer", response="canary"), scor
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Callable[[Item], Awaitable[Verdict]]]:
+async def connected(
+    *, probing: bool = False
+) -> AsyncIterator[Callable[[Item], Awaitable[Verdict]]]:
     """Asks nobody."""
 
     async def verify(item: Item) -> Verdict:

@@ -33,5 +33,8 @@ def test_no_service_outlives_who_needed_it(number: signal.Signals) -> None:
 
 
 def test_a_service_that_does_not_start_is_told_at_once() -> None:
-    with pytest.raises(HostingFault, match="no rewards service"), rewards_service(["oracle"]):
+    with (
+        pytest.raises(HostingFault, match=r"rewards service ended \(exit 2\); its reason is above"),
+        rewards_service(["oracle"]),
+    ):
         pytest.fail("there is no such verifier")

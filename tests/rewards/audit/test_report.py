@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewards.audit.report import Audited, Rate, Report
+from rewards.audit.report import Audited, Differential, Rate, Report
 
 
 def report(accepts: Rate, rejects: Rate | None = None) -> Report:
@@ -48,3 +48,14 @@ def test_lines_tell_rates_with_their_uncertainty() -> None:
     lines = list(report(Rate(wrong=1, unknown=0, total=100)).lines())
     assert lines[0].startswith("math false_accepts=1/100 (95 %: 0.18 to 5.45 %)")
     assert lines[1] == "  metamorphic 9/10"
+
+
+def test_labels_say_who_is_wrong_where_the_reference_differs() -> None:
+    (audited,) = report(Rate(wrong=0, unknown=0, total=1)).verifiers
+    other = Differential(
+        reference="Math-Verify", compared=40, agreed=37, reference_wrong=2, verifier_wrong=1
+    )
+    assert list(audited.model_copy(update={"differential": other}).lines())[-1] == (
+        "  differential 37/40 agree with Math-Verify; of the others, by the labels, it is wrong "
+        "in 2 and math in 1"
+    )

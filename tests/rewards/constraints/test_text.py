@@ -89,7 +89,10 @@ def test_bare_tokens_keep_their_letters(token: str) -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("piece", [".", ". ", "...x", '."', "> ", "1. ", "a-", "'", "\n", "Mr. "])
+@pytest.mark.parametrize(
+    "piece",
+    [".", ". ", "...x", '."', "> ", "1. ", "a-", "'", "\n", "Mr. ", ".*", "is.Two", ".“(", "~~"],
+)
 def test_time_is_not_quadratic(piece: str) -> None:
     long = piece * (100_000 // len(piece))
     assert texts.runs(" ".join(texts.sentences(long))) in (texts.runs(long), [])

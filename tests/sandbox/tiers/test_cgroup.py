@@ -117,7 +117,7 @@ def test_a_group_of_version_2_is_bounded_and_read(tree: Path) -> None:
     own = 20 * MIB  # In use, without what is only cached.
     assert _first(made / "memory.max") == str(own + 8 * MIB + 64 * MIB)
     assert _first(made / "memory.swap.max") == "0"
-    assert _first(made / "pids.max") == "13"
+    assert _first(made / "pids.max") == "14"
     (made / "memory.peak").write_text(str(50 * MIB))
     assert group.peak() == 30 * MIB
     assert not group.killed()
@@ -142,12 +142,44 @@ def _refused(*_: object) -> int:
     raise OSError(22, "invalid")
 
 
+def reaped(folder: Path, *names: str) -> set[str]:
+    """Which groups of these names are gone after reaping."""
+    for name in names:
+        (folder / name).mkdir(exist_ok=True)
+    cgroup.reap(Parents(cgroup.V2, {"memory": folder}))
+    return set(names) - {path.name for path in folder.iterdir()}
+
+
 def test_groups_of_the_dead_are_reaped_and_of_the_living_not(tmp_path: Path) -> None:
-    living = f"posttrain-sandbox-{os.getpid()}-{cgroup.born(os.getpid())}-0"
-    for name in ("posttrain-sandbox-999999999-5-0", f"posttrain-sandbox-{os.getpid()}-1-0", living):
-        (tmp_path / name).mkdir()
-    cgroup.reap(Parents(cgroup.V2, {"memory": tmp_path}))
-    assert [path.name for path in tmp_path.iterdir()] == [living]
+    us = cgroup._ours()
+    dead = {f"{us}999999999-5-0", f"{us}{os.getpid()}-1-0"}
+    living = f"{us}{os.getpid()}-{cgroup.born(os.getpid())}-0"
+    assert reaped(tmp_path, *dead, living) == dead
+
+
+def test_groups_of_another_process_namespace_are_not_taken_for_those_of_the_dead(
+    tmp_path: Path,
+) -> None:
+    assert reaped(tmp_path, "posttrain-sandbox.1-999999999-5-0") == set()
+
+
+def test_a_group_is_removed_once_those_in_it_were_killed_and_0_is_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0 is shown for a process of another namespace; to kill 0 would be to kill ourselves."""
+    name = f"{cgroup._ours()}999999999-5-0"
+    processes = tmp_path / name / "cgroup.procs"
+    processes.parent.mkdir()
+    processes.write_text("0\n999999999\n")
+    killed: list[int] = []
+
+    def kill(pid: int, _: int) -> None:
+        killed.append(pid)
+        processes.unlink()
+
+    monkeypatch.setattr(os, "kill", kill)
+    assert reaped(tmp_path, name) == {name}
+    assert killed == [999999999]
 
 
 def test_a_real_group_is_made_bounded_and_removed() -> None:

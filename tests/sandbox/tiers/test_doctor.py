@@ -7,6 +7,7 @@ import pytest
 
 from sandbox import doctor
 from sandbox.doctor import Finding, diagnose
+from sandbox.offer import TierChoice
 from sandbox.tiers import NotOffered, Slot, SlotLost, cgroup
 from sandbox.tiers.namespaces import Namespaces
 
@@ -14,7 +15,7 @@ Patch = pytest.MonkeyPatch
 
 
 def findings() -> dict[str, Finding]:
-    return {finding.subject: finding for finding in asyncio.run(diagnose())}
+    return {finding.subject: finding for finding in asyncio.run(diagnose(TierChoice()))}
 
 
 def test_a_sound_machine_is_told_limit_by_limit() -> None:
@@ -51,7 +52,7 @@ def test_refused_user_namespaces_come_with_what_to_do(
         monkeypatch.setattr(doctor, name, tmp_path / "absent")
     (tmp_path / "setting").write_text(f"{value}\n")
     monkeypatch.setattr(doctor, setting, tmp_path / "setting")
-    monkeypatch.setattr(doctor.Namespaces, "slot", _refused)
+    monkeypatch.setattr(Namespaces, "slot", _refused)
     found = findings()["user namespaces"]
     assert (found.state, found.text) == ("missing", "bwrap: setting up uid map: Permission denied")
     assert advice in str(found.advice)

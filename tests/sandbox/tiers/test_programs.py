@@ -39,6 +39,85 @@ SCRIPTS = {
     "closes its output": "import os\nos.close(1)\nprint('x')",
     "closes sys.stdout": "import sys\nsys.stdout.close()",
     "closes all its descriptors": "import os\nos.closerange(0, 100)",
+    "exits well": "import sys\nprint('x')\nsys.exit(0)",
+    "exits from a handler at exit": (
+        "import atexit, os\natexit.register(os._exit, 4)\nprint('lost')"
+    ),
+    "raises in a handler at exit": "import atexit\natexit.register(int, 'x')\nprint('x')",
+    "exits after its names are gone": "import sys\nx = sys.exit\nglobals().clear()",
+    "exits once its names are cleared": (
+        "import sys\ne = sys.exit\ndef f(e=sys.exit):\n    globals().clear()\n    e(3)\nf()"
+    ),
+    "raises a subclass": "class E(BaseException): pass\nraise E(3)",
+    "is interrupted by a subclass": "class K(KeyboardInterrupt): pass\nraise K",
+    "interrupts itself": "raise KeyboardInterrupt",
+    "raises again what it caught": (
+        "try:\n    1/0\nexcept ZeroDivisionError as e:\n    print('caught')\n    raise"
+    ),
+    "raises in a class body": "class A:\n    x = 1/0",
+    "tells of what it caught": (
+        "import sys, traceback\ntry:\n    1/0\nexcept ZeroDivisionError:\n"
+        "    sys.last_type, sys.last_value, sys.last_traceback = sys.exc_info()\n"
+        "    traceback.print_exc()\nprint('well')"
+    ),
+    "runs a console": (
+        "import code\nc = code.InteractiveConsole(globals())\nc.push('1/0')\nprint('well')"
+    ),
+    "runs a failing script": (
+        "import sys\ntry:\n    exec('1/0', globals())\nexcept ZeroDivisionError as e:\n"
+        "    sys.last_type, sys.last_traceback = type(e), e.__traceback__.tb_next\nprint('well')"
+    ),
+    "deletes its traces": (
+        "import atexit, sys\natexit.register(lambda: delattr(sys, 'last_traceback'))\n1/0"
+    ),
+    "raises, and hides it": "import sys\nsys.excepthook = lambda *a: None\n1/0",
+    "has a failing stream": "import sys\nsys.stdout = open('/dev/full', 'w')\nprint('x')",
+    "has a failing error stream": (
+        "import sys\nsys.stderr = open('/dev/full', 'w')\nsys.stderr.write('x')"
+    ),
+    "has a stream of its own": (
+        "import sys\nclass S:\n    def write(self, t): sys.__stdout__.write(t.upper())\n"
+        "    def flush(self): sys.__stdout__.write('!')\nsys.stdout = S()\nprint('x')"
+    ),
+    "has no streams": "import sys\nsys.stdout = sys.stderr = None\nprint('x')",
+    "replaces its main module": (
+        "import sys, types\nsys.modules['__main__'] = types.ModuleType('__main__')\nprint('x')"
+    ),
+    "writes through C": (
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.printf(b'from C')\nprint('from Python')"
+    ),
+    "deletes from everywhere": (
+        "import builtins, sys, weakref\n"
+        "class A:\n    def __init__(self, n): self.n = n\n"
+        "    def __del__(self, p=print): p('del', self.n)\n"
+        "a = A('main'); builtins.b = A('builtins'); sys.s = A('sys'); sys._t = A('_sys')\n"
+        "c = A('cycle'); c.c = c\n"
+        "import other; other.o = A('other'); o = A('ref')\n"
+        "weakref.finalize(o, print, 'finalized'); weakref.ref(o, lambda r: print('ref'))\n"
+        "def f():\n    yield A('generator')\ng = f(); next(g)"
+    ),
+    "flushes late": (
+        "import sys\nclass A:\n    def __del__(self, w=sys.stdout.write): w('late')\n"
+        "a = A(); keep = sys.stdout; print('first')"
+    ),
+    "logs": (
+        "import logging, sys\nlogging.basicConfig(stream=sys.stdout)\n"
+        "logging.error('x'); print('y')"
+    ),
+    "has a thread that does not end": (
+        "import threading, time\n"
+        "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\nprint('x')"
+    ),
+    "forks": (
+        "import os\nif os.fork() == 0:\n    print('child')\nelse:\n"
+        "    print(os.wait()[1], 'parent')"
+    ),
+    "forks a child that fails": (
+        "import os, sys\nif os.fork() == 0:\n    sys.exit(3)\nprint(os.wait()[1])"
+    ),
+    "is silent about what it leaves": (
+        "import sys\nprint('last' in vars(sys), hasattr(sys, 'last_type'))"
+    ),
     "prints lone surrogates": "print('\\udc80\\udcff')",
     "prints what cannot be": "print('\\ud800')",
     "prints binary": "import sys; sys.stdout.buffer.write(bytes(range(256)))",
@@ -237,6 +316,20 @@ def test_a_program_talks_over_its_channel(stand: Stand) -> None:
     )
     assert heard == [b"PING", b""]
     assert run.ending in ("exited", "signalled")
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_what_a_program_sends_just_before_its_end_arrives(stand: Stand, size: int) -> None:
+    heard = bytearray()
+
+    async def talk(channel: Channel) -> None:
+        while part := await channel.read(1000):
+            heard.extend(part)
+
+    for _ in range(10):
+        heard.clear()
+        stand.python(f"import os\nos.write(3, bytes({size}))\nos._exit(0)", talk=talk)
+        assert len(heard) == size
 
 
 def test_a_program_ends_once_nobody_talks_to_it(stand: Stand) -> None:

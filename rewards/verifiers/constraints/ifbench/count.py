@@ -14,6 +14,7 @@ from rewards.verifiers.constraints.check import (
 from rewards.verifiers.constraints.ifbench import public
 from rewards.verifiers.constraints.ifbench.lexicon import COORDINATORS, NAMES, PRONOUNS
 from rewards.verifiers.constraints.ifbench.spelling import straight
+from rewards.verifiers.constraints.lengths import fewest_words, most_words
 from rewards.verifiers.constraints.upstream import treebank
 
 
@@ -54,6 +55,12 @@ class Keywords(Parameters):
 
 @instruction("count:word_count_range", Range, "write between {min_words} and {max_words} words")
 def word_count_range(response: Response, asked: Range) -> bool:
+    """As `length_constraints:number_words` counts."""
+    return asked.min_words <= fewest_words(response) <= most_words(response) <= asked.max_words
+
+
+@word_count_range.upstream
+def _run_count(response: Response, asked: Range) -> bool:
     return asked.min_words <= len(response.runs) <= asked.max_words
 
 
@@ -184,7 +191,7 @@ _TIMES = (1, 2, 3, 5, 7)
     "{keyword5} 7 times",
 )
 def keywords_multiple(response: Response, asked: Keywords) -> bool:
-    counts = [texts.count_word(response.text, keyword) for _, keyword in asked]
+    counts = [response.count(keyword) for _, keyword in asked]
     return counts == list(_TIMES)
 
 

@@ -197,9 +197,9 @@ _LIFE_OF_NAPOLEON = range(1769, 1822)
     "list dates of Napoleon's battles as YYYY-MM-DD, with commas between and nothing else",
 )
 def date_format_list(response: Response, _: Parameters) -> bool:
-    """Each is a day of the calendar; a full stop may end the list."""
-    text = response.text.strip().removesuffix(".")
-    return all(_is_day(_DATE.fullmatch(it.strip())) for it in text.split(","))
+    """Each is another day of the calendar; a full stop may end the list."""
+    dates = [it.strip() for it in response.text.strip().removesuffix(".").split(",")]
+    return len(set(dates)) == len(dates) and all(_is_day(_DATE.fullmatch(it)) for it in dates)
 
 
 def _is_day(found: re.Match[str] | None) -> bool:

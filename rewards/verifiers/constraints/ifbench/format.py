@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from rewards.verifiers.constraints import text as texts
+from rewards.verifiers.constraints.appearance import GAPS, shown
 from rewards.verifiers.constraints.check import Parameters, Phrase, Response, instruction
 from rewards.verifiers.constraints.ifbench import public
 from rewards.verifiers.constraints.ifbench.emoji import SINGLE, begins_with_emoji, ends_with_emoji
@@ -108,7 +109,9 @@ def _options_upstream(response: Response, asked: Options) -> bool:
 @instruction("format:newline", Parameters, "write each word on a line of its own")
 def newline(response: Response, _: Parameters) -> bool:
     """Marks that stand alone are no words."""
-    counts = [sum(bool(texts.bare(token)) for token in line.split()) for line in response.lines]
+    counts = [
+        sum(bool(texts.bare(token)) for token in shown(line).split()) for line in response.lines
+    ]
     return any(counts) and max(counts) == 1
 
 
@@ -185,13 +188,10 @@ def _title_case(response: Response, _: Parameters) -> bool:
     )
 
 
-_HIDDEN = frozenset("\u200b\u200c\u2060\u2800\u3164\ufeff")
-
-
 @instruction("format:no_whitespace", Parameters, "use no white space at all")
 def no_whitespace(response: Response, _: Parameters) -> bool:
     """Characters that look like white space count as such."""
-    return not any(sign.isspace() or sign in _HIDDEN for sign in response.text)
+    return not any(sign.isspace() or sign in GAPS for sign in response.text)
 
 
 @no_whitespace.upstream

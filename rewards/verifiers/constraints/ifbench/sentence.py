@@ -66,7 +66,7 @@ def _alliterating(sentence: str) -> int:
 @instruction("sentence:keyword", Keyword, "use {word} in sentence {N}")
 def keyword(response: Response, asked: Keyword) -> bool:
     found = response.sentences[asked.N - 1 : asked.N]
-    return any(texts.count_word(sentence, asked.word) for sentence in found)
+    return any(Response(sentence).count(asked.word) for sentence in found)
 
 
 @keyword.upstream

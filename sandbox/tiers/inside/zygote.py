@@ -1,0 +1,101 @@
+"""The slot's warm interpreter: forks a program for each run, into a fresh process namespace.
+
+It is `python FILE` that stops on its way, while it imports `sitecustomize`. Each program is a fork
+that goes on from there, so that the interpreter itself runs the program, as it always would: its
+`__main__`, tracebacks, exit code, flushing, and the whole of the main thread's stack.
+
+It never sees a program, an input or an output, so there is none in the memory of the next.
+
+While a program runs it stands still: each page that it wrote to would first have to be copied.
+
+Link to the supervisor (packets): any at the start, once it is warm; then for each run one of no
+meaning, and one for the program's own process, with descriptors [run socket, gate, stdin, stdout,
+stderr, channel if there is one]. Answered by `{first}`, the number of the first process of the
+program's namespace; at the end of the program's own first process by its `{status}`; and, once
+nothing of the run is left, by `{cpu}`, the seconds it all took. It ends with the link.
+"""
+
+import json
+import os
+import resource
+import socket
+import struct
+from collections.abc import Mapping
+from fcntl import ioctl
+from functools import partial
+from typing import Any
+
+from sandbox.tiers.inside import frames, kernel, program, warm
+from sandbox.tiers.inside.place import HOME, Fresh, network_used
+
+_PACKET = 4096
+_MOST_DESCRIPTORS = 6
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+_LOOPBACK = b"lo"
+
+
+def serve(link: socket.socket) -> None:
+    """Serve runs; returns only in a program's process."""
+    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
+    namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    rules = warm.rules()
+    warm.warm_up()
+    link.send(b"warm")
+    while link.recv(_PACKET):
+        before = _used()
+        kernel.unshare(kernel.CLONE_NEWPID)
+        first = kernel.start_waiting()
+        _say(link, {"first": first})
+        pid = os.fork()
+        if pid == 0:
+            return _become(link, proc, rules)
+        status = os.waitpid(pid, 0)[1]
+        _say(link, {"status": status})
+        os.waitpid(first, 0)
+        kernel.setns(namespace, kernel.CLONE_NEWPID)
+        if network_used():
+            _renew_network()
+        _say(link, {"cpu": _used() - before})
+    os._exit(0)
+
+
+def _become(link: socket.socket, proc: int, rules: bytes) -> None:
+    """In the program's process: make its place, and return about to run it."""
+    _, descriptors, _, _ = socket.recv_fds(link, _PACKET, _MOST_DESCRIPTORS)
+    run, gate, stdin, stdout, stderr, *channel = descriptors
+    place = Fresh()
+    try:
+        order = frames.receive_header(partial(os.read, gate))["order"]
+        files = frames.receive_parts(partial(os.read, run), order)
+        place.enter(order["limits"]["files"] + sum(order["sizes"]))
+        place.put(dict(zip(order["files"], files, strict=True)))
+        if order["keep"]:
+            _hand_over(os.open(HOME, os.O_PATH | os.O_DIRECTORY), gate)
+    except BaseException as fault:  # noqa: BLE001 - whatever it is, the program must not run.
+        os.write(gate, program.described(fault))
+        os._exit(1)
+    given = program.Streams(stdin, stdout, stderr, gate, channel[0] if channel else None)
+    program.begin(order, given, place, proc, rules)
+
+
+def _hand_over(descriptor: int, gate: int) -> None:
+    with socket.socket(fileno=os.dup(gate)) as end:
+        socket.send_fds(end, [b"home"], [descriptor])
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _say(link: socket.socket, message: Mapping[str, Any]) -> None:
+    link.send(json.dumps(message).encode())
+
+
+def _renew_network() -> None:
+    """A fresh network namespace, with its loopback up."""
+    kernel.unshare(kernel.CLONE_NEWNET)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = struct.pack("16sH14x", _LOOPBACK, 0)
+        flags = struct.unpack("16sH14x", ioctl(handle, _SIOCGIFFLAGS, request))[1]
+        ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sH14x", _LOOPBACK, flags | _IFF_UP))
