@@ -77,7 +77,8 @@ def _decisive(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _mean(scores: Sequence[float], weights: Sequence[float]) -> float:
     pairs = zip(scores, weights, strict=True)
-    return math.fsum(score * weight for score, weight in pairs) / math.fsum(weights)
+    mean = math.fsum(score * weight for score, weight in pairs) / math.fsum(weights)
+    return min(max(mean, min(scores)), max(scores))  # Rounding leads beyond them.
 
 
 _RULES: Mapping[Combination, Callable[[Sequence[float], Sequence[float]], float]] = (
