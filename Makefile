@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: install quickstart smoke test check cases bench-rewards clean
+.PHONY: install quickstart smoke test check cases bench-rewards bench-sandbox clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -48,6 +48,9 @@ cases: $(READY)
 
 bench-rewards: $(READY)
 	$(BIN)/python -m tests.bench.rewards
+
+bench-sandbox: $(READY)
+	$(BIN)/python -m tests.bench.sandbox
 
 clean:
 	rm -rf $(VENV) store

@@ -17,7 +17,7 @@ from sandbox.tiers import Limits
 
 _PREFIX = "posttrain-sandbox."
 _LEAF = "posttrain-sandbox"
-_OVERHEAD = 8 * 2**20  # What the init and a fork's own copies of shared pages take.
+_OVERHEAD = 8 * 2**20  # What a fork's own copies of shared pages take.
 _OWN_PROCESSES = 4  # bubblewrap, the supervisor, its zygote and the namespace's first.
 _EMPTY_WITHIN = 5.0
 _FREED_WITHIN = 2.0

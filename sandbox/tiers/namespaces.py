@@ -82,16 +82,16 @@ class Namespaces:
     def enforces(self) -> Mapping[str, str]:
         """As `sandbox.tiers.Tier`."""
         group = "" if self._parents is None else f"cgroup {self._parents.dialect.name}"
-        by_init = "the program's init, process 1 of its namespace, kills it"
-        looking = f"best effort: {by_init}, looking at all its processes ten times a second"
+        by_us = "the slot's supervisor kills it, out of its reach"
+        looking = f"best effort: {by_us}, looking at all its processes ten times a second"
         own_user = f"a host user of its own (from {self._settings.first_user}), without rights"
         user = host_user(self._settings.first_user, 0)
         return {
-            "wall": by_init,
-            "cpu": f"{by_init}; time by {group if 'cpuacct' in self._controls else '/proc'}",
+            "wall": by_us,
+            "cpu": f"{by_us}; time by {group if 'cpuacct' in self._controls else '/proc'}",
             "memory": group if "memory" in self._controls else looking,
             "processes": group if "pids" in self._controls else "RLIMIT_NPROC",
-            "output": by_init,
+            "output": by_us,
             "files": "tmpfs of a bounded size and number of inodes; RLIMIT_FSIZE",
             "filesystem": "mount namespace with a read-only root of the system's programs",
             "network": "network namespace with a loopback of its own",

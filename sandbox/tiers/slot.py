@@ -1,7 +1,7 @@
 """A slot with a warm interpreter, and the rule of when that is replaced.
 
 It is replaced after a number of runs, and after anything out of the ordinary. Its script's name is
-fixed (see inside/supervisor.py): scripts of other names are run by executing the interpreter.
+fixed (see inside/zygote.py): scripts of other names are run by executing the interpreter.
 """
 
 import asyncio

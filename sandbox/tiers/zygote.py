@@ -1,7 +1,7 @@
 """One warm interpreter in its namespaces, seen from the service; it runs one program at a time.
 
-What happens in it is told by its supervisor and inits (see inside/), over sockets that programs do
-not hold. A zygote that does not do as expected is broken, and of no further use.
+What happens in it is told by its supervisor (see inside/), over sockets that programs do not hold.
+A zygote that does not do as expected is broken, and of no further use.
 """
 
 import asyncio
@@ -215,7 +215,7 @@ class Zygote:
         except TimeoutError:
             raise SlotLost("silent", f"no answer within {seconds:g} s") from None
         except (EOFError, OSError, ValueError) as fault:
-            raise SlotLost("init", f"the program's init has gone: {fault}") from None
+            raise SlotLost("gone", f"the supervisor has gone: {fault}") from None
 
     async def _abandon(self, ours: socket.socket) -> None:
         """Have the program killed, as nobody waits for it any longer."""

@@ -49,8 +49,8 @@ def _bubblewrap(folder: Path) -> list[str]:
     trees = [*shown, *(str(tree) for tree in own_interpreter().trees), str(folder)]
     return [
         str(find_bubblewrap().path), "--unshare-all", "--die-with-parent",
-        *(word for tree in trees for word in ("--ro-bind", tree, tree)),
         "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
+        *(word for tree in trees for word in ("--ro-bind", tree, tree)),
     ]  # fmt: skip
 
 

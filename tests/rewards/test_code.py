@@ -164,6 +164,7 @@ def test_unknown_parameters_are_no_score(verify: Verify, settings: dict[str, Any
     ("gold", "detail"),
     [
         (None, "gold is missing"), (5, "gold is the number 5; write it as text"),
+        ({"test": "abc", "entry_point": "f"}, "test defines no function `check`"),
         ([{"input": 1, "output": "1"}], "gold.0.input: Input should be a valid string"),
     ],
 )  # fmt: skip

@@ -24,6 +24,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, Type
 _PYTEST = re.compile(
     r"^\s*(?:from\s+solution\s+import|import\s+solution|def\s+test|class\s+Test)", re.M
 )
+_CHECK = re.compile(r"^\s*(?:def\s+check\b|check\s*=)", re.M)
 
 
 class BadGold(ValueError):
@@ -89,6 +90,8 @@ def suite(gold: Gold, wrapped_outputs: bool) -> Mapping[str, Any]:
         return {"mode": "pytest", "files": gold.files}
     if gold.entry_point is None:
         return {"mode": "pytest", "files": {"test_solution.py": gold.test}}
+    if not _CHECK.search(gold.test):
+        raise BadGold("test defines no function `check`")
     call = f"{gold.test}\n\ncheck({gold.entry_point})\n"
     return {"mode": "assert", "entry_point": gold.entry_point, "tests": [{"code": call}]}
 

@@ -35,16 +35,17 @@ def receive(read: Read) -> tuple[dict[str, Any], list[bytes]]:
 
 def receive_header(read: Read) -> dict[str, Any]:
     """The header of a frame, by which its parts can be received, here or elsewhere."""
-    header: dict[str, Any] = json.loads(_exactly(read, LENGTH.unpack(_exactly(read, 4))[0]))
+    header: dict[str, Any] = json.loads(exactly(read, LENGTH.unpack(exactly(read, 4))[0]))
     return header
 
 
 def receive_parts(read: Read, header: dict[str, Any]) -> list[bytes]:
     """The parts that follow a header."""
-    return [_exactly(read, size) for size in header["sizes"]]
+    return [exactly(read, size) for size in header["sizes"]]
 
 
-def _exactly(read: Read, size: int) -> bytes:
+def exactly(read: Read, size: int) -> bytes:
+    """So many bytes; EOFError if there are fewer."""
     parts = []
     while size:
         part = read(min(size, _CHUNK))

@@ -22,6 +22,8 @@ _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES = 64
+_OF_ITSELF = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 
 _CLONE_VM = 0x00000100
 _CLONE_FILES = 0x00000400
@@ -110,8 +112,7 @@ def bound_capabilities() -> None:
 def drop_capabilities() -> None:
     """Give up every capability of this process."""
     _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _call("capset", header, (ctypes.c_uint32 * 6)())
+    _call("capset", _OF_ITSELF, _NO_CAPABILITIES)
 
 
 class Filter(ctypes.Structure):

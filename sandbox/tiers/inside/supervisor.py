@@ -95,7 +95,7 @@ class _Run:
             limit = order["limits"]["output"]
             streams = (Stream(limit), Stream(limit))
             processes = self._forked(streams)
-            self._gate.sendall(frames.frame({"order": order}, []))
+            self._gate.sendall(zygote.packed(order))
             content = self._report(order, processes, streams)
         except (OSError, EOFError, Fault) as fault:
             content = frames.frame({"fault": f"{type(fault).__name__}: {fault}"}, [])
@@ -161,7 +161,7 @@ class _Forked:
         self._link = link
         self._forker = forker
         self._first: int = self._heard()["first"]
-        self._before = usage.ended_below(forker)
+        self._before: float | None = None
         self._cleared: dict[str, Any] | None = None
         self.signal = link.fileno()
 
@@ -173,9 +173,11 @@ class _Forked:
 
     def ended(self) -> float:
         """As `Processes`."""
-        if self._cleared is not None:
-            return float(self._cleared["cpu"])
-        return usage.ended_below(self._forker) - self._before
+        if self._before is None:
+            self._before = usage.ended_below(self._forker)
+        if self._cleared is None:
+            return usage.ended_below(self._forker)
+        return self._before + float(self._cleared["cpu"])
 
     def clear(self) -> int:
         """As `Processes`; all die with the first process of their namespace."""

@@ -18,8 +18,8 @@ USER = "SANDBOX_USER"
 
 
 def guard() -> None:
-    """Keep this process, and the inits it forks, out of programs' reach."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A program may send it to its init.
+    """Keep this process, and those of ours that it forks, out of programs' reach."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A program may send it to what it sees of us.
     os.umask(0o022)
     kernel.set_dumpable(False)
 

@@ -16,6 +16,7 @@ nothing of the run is left, by `{cpu}`, the seconds it all took. It ends with th
 """
 
 import json
+import marshal
 import os
 import resource
 import socket
@@ -29,7 +30,7 @@ from sandbox.tiers.inside import frames, kernel, program, warm
 from sandbox.tiers.inside.place import HOME, Fresh, network_used
 
 _PACKET = 4096
-_MOST_DESCRIPTORS = 6
+_ROOM = socket.CMSG_SPACE(6 * 4)  # Of as many descriptors as there may be.
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 _LOOPBACK = b"lo"
 
@@ -61,11 +62,10 @@ def serve(link: socket.socket) -> None:
 
 def _become(link: socket.socket, proc: int, rules: bytes) -> None:
     """In the program's process: make its place, and return about to run it."""
-    _, descriptors, _, _ = socket.recv_fds(link, _PACKET, _MOST_DESCRIPTORS)
-    run, gate, stdin, stdout, stderr, *channel = descriptors
+    run, gate, stdin, stdout, stderr, *channel = _given(link)
     place = Fresh()
     try:
-        order = frames.receive_header(partial(os.read, gate))["order"]
+        order = _unpacked(gate)
         files = frames.receive_parts(partial(os.read, run), order)
         place.enter(order["limits"]["files"] + sum(order["sizes"]))
         place.put(dict(zip(order["files"], files, strict=True)))
@@ -76,6 +76,26 @@ def _become(link: socket.socket, proc: int, rules: bytes) -> None:
         os._exit(1)
     given = program.Streams(stdin, stdout, stderr, gate, channel[0] if channel else None)
     program.begin(order, given, place, proc, rules)
+
+
+def packed(order: dict[str, Any]) -> bytes:
+    """An order as it goes through the gate."""
+    content = marshal.dumps(order)
+    return frames.LENGTH.pack(len(content)) + content
+
+
+def _unpacked(gate: int) -> dict[str, Any]:
+    """The order; by means that touch less memory than JSON's, as each page is copied."""
+    read = partial(os.read, gate)
+    size = frames.LENGTH.unpack(frames.exactly(read, frames.LENGTH.size))[0]
+    order: dict[str, Any] = marshal.loads(frames.exactly(read, size))
+    return order
+
+
+def _given(link: socket.socket) -> memoryview:
+    """The descriptors of the next packet."""
+    _, ancillary, _, _ = link.recvmsg(_PACKET, _ROOM)
+    return memoryview(ancillary[0][2]).cast("i")
 
 
 def _hand_over(descriptor: int, gate: int) -> None:
