@@ -5,26 +5,24 @@ killed at any instant continues from its training state and ends bit-equal to an
 """
 
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-import torch
 from verl.workers.utils.losses import sft_loss
 
 from posttrain.data import mixture
 from posttrain.data.chat import Rendered
 from posttrain.data.mixture import Mixture, Size, Unit
-from posttrain.training import checkpoint, rope, xielu
+from posttrain.training import checkpoint, loop, rope, xielu
 from posttrain.training.batches import Place, shuffled
-from posttrain.training.checkpoint import TrainingState
 from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.examples import dialogues, targets
+from posttrain.training.loop import Line, Report
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.process import single_process_group, threads
 from posttrain.training.rope import ContextConfig
@@ -34,9 +32,6 @@ _LAST = 20
 
 LOSS = partial(sft_loss, config=None)
 """verl's: the mean negative log-likelihood of the batch's targets."""
-
-Report = Callable[[int, int, Mapping[str, float]], None]
-"""Called after each step with its number (from 1), the number of steps and metrics."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,10 @@ def finetune(
             model, start.path / "model", settings.optimizer, settings.schedule,
             len(plan), backend,
         )  # fmt: skip
-        history = _train(engine, plan, sources, settings, work, report)
+        history = loop.train(
+            engine, len(plan), partial(_step, engine, plan, sources, _epochs(plan, sources)),
+            work=work, save_every=settings.save_every, report=report,
+        )  # fmt: skip
         facts = checkpoint.save_model(engine.trained_model(), tokenizer, output / "model")
     _write(output / "metrics.jsonl", history)
     facts |= {"steps": len(plan), "world_size": 1, "threads": settings.threads}
@@ -110,62 +108,24 @@ def _sizes(rows: Sequence[Rendered], unit: Unit) -> list[int]:
     return [targets(each) for each in rows] if unit == "tokens" else [1] * len(rows)
 
 
-def _train(
+def _step(
     engine: Engine, plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]],
-    settings: Settings, work: Path, report: Report,
-) -> list[dict[str, float]]:  # fmt: skip
-    """Take the steps that the training state in `work` lacks; returns a line for every step."""
-    history = _restore(engine, work)
-    seen = Counter(place.source for batch in plan[: len(history)] for place in batch)
-    for step in range(len(history), len(plan)):
-        examples = [sources[place.source][place.row] for place in plan[step]]
-        history.append({"step": step + 1, **_step(engine, examples)})
-        seen.update(place.source for place in plan[step])
-        # First what a view shows first.
-        shown = {"loss": history[-1]["loss"], **_epochs(seen, sources)}
-        report(step + 1, len(plan), shown | history[-1])
-        if (step + 1) % settings.save_every == 0 and step + 1 < len(plan):
-            _save(engine, history, work)
-    return history
+    epochs: Sequence[Line], number: int,
+) -> Line:  # fmt: skip
+    examples = [sources[place.source][place.row] for place in plan[number]]
+    line, _ = loop.update(engine, tensors(rows(examples)), LOSS)
+    return {"loss": line["loss"], **epochs[number], **line, "targets": sum(map(targets, examples))}
 
 
-def _epochs(seen: Mapping[str, int], sources: Mapping[str, Sequence[Rendered]]) -> dict[str, float]:
-    """How often each source's rows were seen."""
-    return {f"epochs.{name}": seen.get(name, 0) / len(rows) for name, rows in sources.items()}
-
-
-def _step(engine: Engine, examples: Sequence[Rendered]) -> dict[str, float]:
-    rate = engine.lr_scheduler.factor
-    with engine.train_mode():
-        out = engine.train_batch(tensors(rows(examples)), LOSS)
-    engine.lr_scheduler_step()
-    loss, norm = sum(out["loss"]), float(out["metrics"]["grad_norm"])
-    if not (math.isfinite(loss) and math.isfinite(norm)):
-        raise ValueError(
-            f"loss {loss} with gradient norm {norm}: training diverged; lower the learning rate"
-        )
-    counted = sum(map(targets, examples))
-    return {"loss": loss, "gradient_norm": norm, "rate": rate, "targets": counted}
-
-
-def _save(engine: Engine, history: list[dict[str, float]], work: Path) -> None:
-    state = TrainingState(
-        len(history), engine.module.state_dict(), engine.optimizer.state_dict(),
-        torch.get_rng_state(), history,
-    )  # fmt: skip
-    checkpoint.save_state(work, state)
-
-
-def _restore(engine: Engine, work: Path) -> list[dict[str, float]]:
-    """Put the training state of `work` into the engine; returns the metrics of steps done."""
-    state = checkpoint.load_state(work)
-    if state is None:
-        return []
-    engine.module.load_state_dict(state.model)
-    engine.optimizer.load_state_dict(state.optimizer)
-    engine.lr_scheduler.seek(state.step)
-    torch.set_rng_state(state.random)
-    return state.history
+def _epochs(
+    plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]]
+) -> list[Line]:
+    """How often each source's rows were seen by the end of each step."""
+    seen, found = Counter[str](), []
+    for batch in plan:
+        seen.update(place.source for place in batch)
+        found.append({f"epochs.{name}": seen[name] / len(rows) for name, rows in sources.items()})
+    return found
 
 
 def _seen(
