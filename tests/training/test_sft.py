@@ -15,7 +15,7 @@ from posttrain.data.chat import Rendered
 from posttrain.data.mixture import Mixture, OnExhausted, Part
 from posttrain.training import checkpoint, sft
 from posttrain.training.engine import Engine, rows, tensors
-from posttrain.training.loop import update, rows, tensors
+from posttrain.training.loop import update
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.process import single_process_group
 from posttrain.training.rope import ContextConfig, RopeConfig
