@@ -80,7 +80,11 @@ def plan(
         console.print(line)
     pending = len(resolved.pending())
     console.print(f"{pending} of {len(resolved.nodes)} stages to run")
-    console.print(f"next: posttrain run {recipe}")
+    blocked = [node.blocked for node in resolved.nodes.values() if node.blocked]
+    for why in blocked:
+        console.print(f"blocked: {why}")
+    if not blocked:
+        console.print(f"next: posttrain run {recipe}")
 
 
 @app.command()
@@ -95,6 +99,7 @@ def run(
     place = Store(store)
     whole = resolve(load(recipe, changes or []), place)
     resolved = whole if until is None else whole.until(until)
+    resolved.check()
     if not resolved.pending():
         console.print(f"nothing to do: all {len(resolved.nodes)} stages are in {place.root}")
     else:

@@ -77,6 +77,8 @@ def _counts(source: Node) -> Split:
     if source.cached is not None:
         splits = manifest.read(source.cached.path).splits
         return splits.get("train", Split(shards=(), rows=0))
+    if source.blocked:
+        raise ValueError("is blocked")
     if rows := source.config.declared_rows().get("train"):
         return Split(shards=(), rows=rows)
     raise ValueError("is not there yet, and its rows are not declared")

@@ -30,6 +30,7 @@ class Node:
     """One piece of work: what it is, what it needs and, if it was done before, its artifact.
 
     `inputs` maps a role to the node it comes from; `identity` holds the fields behind `key`.
+    `blocked` says why it cannot run, where what decides its result is not known yet.
     """
 
     name: str
@@ -40,11 +41,14 @@ class Node:
     identity: Mapping[str, Any]
     key: str
     cached: Artifact | None
+    blocked: str | None = None
 
     @property
     def state(self) -> str:
-        """`cached` if the store has the result, else `run`."""
-        return "cached" if self.cached else "run"
+        """`cached` if the store has the result, `blocked` if it cannot be made yet, else `run`."""
+        if self.cached:
+            return "cached"
+        return "blocked" if self.blocked else "run"
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ class Plan:
     def pending(self) -> list[Node]:
         """Nodes whose results the store lacks."""
         return [node for node in self.nodes.values() if not node.cached]
+
+    def check(self) -> None:
+        """ValueError if a node is blocked: its key, and those behind it, are not known yet."""
+        for node in self.nodes.values():
+            if node.blocked:
+                raise ValueError(node.blocked)
 
     def until(self, name: str) -> "Plan":
         """The part of the plan that `name` needs, `name` included; ValueError if unknown."""
@@ -163,14 +173,17 @@ def _node(
         "backend": recipe.backend,
         "inputs": {role: done[source].key for role, source in sorted(inputs.items())},
     }
+    blocked = None
     try:
-        digests = stage.config.digests()
+        if digests := stage.config.digests():
+            identity["digests"] = digests
     except ValueError as fault:
-        raise ValueError(f"{_place(recipe, name)}: {fault}") from None
-    if digests:
-        identity["digests"] = digests
+        blocked = f"{_place(recipe, name)}: {fault}"
+        identity["digests"] = None
     key = digest.of_value(identity)
-    return Node(name, stage.kind, stage.config, suites, inputs, identity, key, cached.get(key))
+    return Node(
+        name, stage.kind, stage.config, suites, inputs, identity, key, cached.get(key), blocked
+    )
 
 
 def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:

@@ -28,6 +28,7 @@ def _stage(node: Node) -> dict[str, Any]:
         "name": node.name, "kind": node.kind, "key": node.key, "state": node.state,
         "inputs": dict(node.inputs), "cores": node.config.cores(),
         "artifact": node.cached.address if node.cached else None,
+        "blocked": node.blocked,
         "identity": dict(node.identity),
     }  # fmt: skip
 

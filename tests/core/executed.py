@@ -18,6 +18,7 @@ def planned(recipe: Path, *changes: str) -> Plan:
 def executed(recipe: Path, *changes: str) -> dict[str, Artifact]:
     """Node -> artifact, of all nodes; what the store has is not made again."""
     plan, store = planned(recipe, *changes), Store(recipe.parent / "store")
+    plan.check()
     Journal(store, plan.recipe.name).begin(describe(plan))
     addresses: dict[str, str] = {}
     for node in plan.nodes.values():

@@ -163,10 +163,14 @@ def test_planning_data_imports_no_library_that_reads_it(recipe: Path) -> None:
 
 def test_files_must_be_frozen_first(recipe: Path) -> None:
     manifest.lock_of(recipe).unlink()
-    told = ended(recipe.parent, "plan", str(recipe))
-    assert told.code == 2
     line = f"{recipe}:7: the files of talk are not frozen yet; run: posttrain data freeze {recipe}"
-    assert told.err == f"error: {line}\n"
+    told = ended(recipe.parent, "plan", str(recipe))
+    assert told.code == 0
+    assert f"blocked: {line}" in " ".join(told.out.split())
+    assert "next:" not in told.out
+    told = ended(recipe.parent, "run", str(recipe))
+    assert (told.code, told.err) == (2, f"error: {line}\n")
+    assert planned(recipe).nodes["talk"].state == "blocked"
 
 
 def test_a_changed_file_refuses_with_the_difference(recipe: Path) -> None:
@@ -203,7 +207,7 @@ def test_a_file_more_or_less_in_the_recipe_refuses(recipe: Path) -> None:
         ("{train: [talk.jsonl], holdout: [more.jsonl]}", r"missing more.*, extra more.*holdout"),
     ):
         with pytest.raises(ValueError, match=rf"r\.yaml:7: .*not those frozen: {told}.*--replace"):
-            planned(recipe, f"data.talk.files={files}")
+            planned(recipe, f"data.talk.files={files}").check()
 
 
 def test_a_damaged_lock_is_one_line(recipe: Path) -> None:
