@@ -1,22 +1,20 @@
 """What a recipe may say of an RL stage, and the verl overrides it amounts to.
 
-The defaults are the seed run's algorithm (facts.md 2.2, 2.3): RLOO advantages without
-normalisation, GMPO, no KL term, rollout log-probs as the old log-probs, groups whose rewards are
-all equal left out. Overrides map dotted keys of verl's PPO config to values; nothing here imports
-verl.
+Groups whose rewards are all equal are left out. Overrides map dotted keys of verl's PPO config to
+values; nothing here imports verl.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
 from posttrain.backends import Profile
 from posttrain.quantities import Share
+from posttrain.rl.algorithm import ACTOR, ObjectiveConfig
 from posttrain.training.optimizers import AdamWConfig
 
-ACTOR = "actor_rollout_ref.actor"
 MODEL = "actor_rollout_ref.model"
 ROLLOUT = "actor_rollout_ref.rollout"
 _V1 = "trainer.v1"
@@ -36,25 +34,6 @@ class SourceConfig(_Strict):
     data: str
     verifier: str
     thinking: Share | None = None
-
-
-class GmpoConfig(_Strict):
-    """Geometric-mean policy optimisation; `clip` = (low, high) bounds on token log-ratios."""
-
-    clip: tuple[PositiveFloat, PositiveFloat] = (0.2, 0.28)
-
-
-class LossConfig(_Strict):
-    """The policy loss, by name."""
-
-    gmpo: GmpoConfig = GmpoConfig()
-
-
-class ObjectiveConfig(_Strict):
-    """How rewards become a gradient."""
-
-    advantage: Literal["rloo"] = "rloo"
-    loss: LossConfig = LossConfig()
 
 
 class OptimizerConfig(_Strict):
@@ -85,6 +64,39 @@ class LimitsConfig(_Strict):
     silence: PositiveFloat = 300.0
 
 
+class NodesConfig(_Strict):
+    """Machines, and accelerators on each."""
+
+    nodes: PositiveInt = 1
+    per_node: PositiveInt = 1
+
+    @property
+    def devices(self) -> int:
+        """Accelerators in all."""
+        return self.nodes * self.per_node
+
+
+class RolloutNodesConfig(NodesConfig):
+    """`tensor_parallel` accelerators share one replica of the model."""
+
+    tensor_parallel: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _whole_replicas(self) -> Self:
+        if self.devices % self.tensor_parallel:
+            raise ValueError(
+                f"{self.devices} accelerators do not divide into replicas of {self.tensor_parallel}"
+            )
+        return self
+
+
+class PlacementConfig(_Strict):
+    """What trainer and rollout engine run on; they share nothing."""
+
+    trainer: NodesConfig = NodesConfig()
+    rollout: RolloutNodesConfig = RolloutNodesConfig()
+
+
 class RlConfig(_Strict):
     """The science of an RL run: everything but where it starts from.
 
@@ -104,7 +116,18 @@ class RlConfig(_Strict):
     temperature: PositiveFloat = 1.0
     checkpoint_every: PositiveInt = 20
     limits: LimitsConfig = LimitsConfig()
+    placement: PlacementConfig = PlacementConfig()
     overrides: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _batch_divides(self) -> Self:
+        responses, devices = self.prompts_per_step * self.group, self.placement.trainer.devices
+        if responses % devices:
+            raise ValueError(
+                f"{self.prompts_per_step} prompts of {self.group} responses do not divide among "
+                f"{devices} accelerators of the trainer"
+            )
+        return self
 
     @model_validator(mode="after")
     def _owned_keys_stay_owned(self) -> Self:
@@ -140,18 +163,9 @@ def overrides(config: RlConfig, place: Place, profile: Profile) -> dict[str, Any
 
 def science(config: RlConfig) -> dict[str, Any]:
     """The overrides that decide what is learned."""
-    low, high = config.objective.loss.gmpo.clip
     adamw = config.optimizer.adamw
     return {
-        "algorithm.adv_estimator": f"{config.objective.advantage}_vectorized",
-        "algorithm.norm_adv_by_std_in_grpo": False,
-        "algorithm.use_kl_in_reward": False,
-        "algorithm.rollout_correction.bypass_mode": True,
-        f"{ACTOR}.policy_loss.loss_mode": "gmpo",
-        f"{ACTOR}.clip_ratio_low": low,
-        f"{ACTOR}.clip_ratio_high": high,
-        f"{ACTOR}.use_kl_loss": False,
-        f"{ACTOR}.entropy_coeff": 0,
+        **config.objective.settings(),
         f"{ACTOR}.optim.lr": adamw.lr,
         f"{ACTOR}.optim.betas": list(adamw.betas),
         f"{ACTOR}.optim.weight_decay": adamw.decay,
@@ -175,7 +189,9 @@ def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
     """Overrides that put our plug-ins in place and switch off what is not used."""
     length = config.lengths.prompt + config.lengths.response
     sequences = config.prompts_per_step * config.group
-    micro = next(size for size in range(min(sequences, 128), 0, -1) if sequences % size == 0)
+    trainer, rollout = config.placement.trainer, config.placement.rollout
+    each = sequences // trainer.devices
+    micro = next(size for size in range(min(each, 128), 0, -1) if each % size == 0)
     return {
         f"{_V1}.trainer_mode": "separate_async",
         "actor_rollout_ref.hybrid_engine": False,
@@ -183,9 +199,9 @@ def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
         f"{MODEL}.external_lib": "posttrain.rl.objective",
         f"{ROLLOUT}.name": "vllm",
         f"{ROLLOUT}.load_format": "auto",
-        f"{ROLLOUT}.nnodes": 1,
-        f"{ROLLOUT}.n_gpus_per_node": 1,
-        f"{ROLLOUT}.tensor_model_parallel_size": 1,
+        f"{ROLLOUT}.nnodes": rollout.nodes,
+        f"{ROLLOUT}.n_gpus_per_node": rollout.per_node,
+        f"{ROLLOUT}.tensor_model_parallel_size": rollout.tensor_parallel,
         f"{ROLLOUT}.max_model_len": length,
         f"{ROLLOUT}.max_num_seqs": min(sequences, 256),
         f"{ROLLOUT}.seed": place.seed,
@@ -205,8 +221,8 @@ def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
         "data.seed": place.seed,
         "reward.num_workers": 0,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        "trainer.nnodes": 1,
-        "trainer.n_gpus_per_node": 1,
+        "trainer.nnodes": trainer.nodes,
+        "trainer.n_gpus_per_node": trainer.per_node,
         "trainer.logger": [],
         "trainer.val_before_train": False,
         "trainer.test_freq": -1,

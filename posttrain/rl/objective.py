@@ -1,4 +1,4 @@
-"""The policy loss, registered with verl in the trainer worker (verl imports `model.external_lib`).
+"""Policy loss and advantages of ours, registered with verl (it imports `model.external_lib`).
 
 verl's "geo_mean" averages over the sequences of a micro-batch, and the engine then adds up the
 micro-batches' gradients: the gradient would grow with their number. Ours is the mean over the
@@ -7,8 +7,15 @@ whole mini-batch, however it is cut up.
 
 from typing import Any
 
+import numpy as np
 import torch
-from verl.trainer.ppo.core_algos import compute_policy_loss_geo_mean, register_policy_loss
+from verl.trainer.ppo.core_algos import (
+    compute_policy_loss_geo_mean,
+    register_adv_est,
+    register_policy_loss,
+)
+
+from posttrain.objectives import advantages as formulas
 
 
 @register_policy_loss("gmpo")  # type: ignore[untyped-decorator]
@@ -32,3 +39,20 @@ def gmpo(
     batch = config.global_batch_info
     rows: int = old_log_prob.shape[0]
     return loss * rows / batch["global_batch_size"] * batch["dp_size"], metrics
+
+
+@register_adv_est("max_rl")  # type: ignore[untyped-decorator]
+def max_rl(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MaxRL's advantages and, as verl wants them, the same as returns; all [rows, tokens].
+
+    `index` names each row's group.
+    """
+    rewards = token_level_rewards.sum(-1)
+    found = torch.zeros_like(rewards)
+    for group in set(index.tolist()):
+        rows = torch.from_numpy(index == group)
+        found[rows] = formulas.max_rl(rewards[rows][None])[0]
+    spread = found[:, None] * response_mask
+    return spread, spread

@@ -21,6 +21,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.utils.padding import response_from_nested
 
+from posttrain.rl import objective as objective  # Registers our advantages with verl.
 from posttrain.rl.buffer import BoundedBuffer
 from posttrain.rl.config import LimitsConfig
 from posttrain.rl.tally import Tally

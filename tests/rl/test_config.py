@@ -106,3 +106,28 @@ def test_verl_refuses_an_unknown_override() -> None:
     asked = overrides(_config(overrides={"trainer.no_such_key": 1}), _place(), profile("cpu"))
     with pytest.raises(ValueError, match=r"no setting trainer\.no_such_key"):
         compose(asked)
+
+
+def test_placement_is_told_to_verl() -> None:
+    placement = {
+        "trainer": {"nodes": 16, "per_node": 4},
+        "rollout": {"nodes": 8, "per_node": 4, "tensor_parallel": 2},
+    }
+    asked = overrides(_config(placement=placement, prompts_per_step=256), _place(), profile("gpu"))
+    rollout = "actor_rollout_ref.rollout"
+    told = [asked[f"trainer.{name}"] for name in ("nnodes", "n_gpus_per_node")]
+    told += [asked[f"{rollout}.{name}"] for name in ("nnodes", "n_gpus_per_node")]
+    assert [*told, asked[f"{rollout}.tensor_model_parallel_size"]] == [16, 4, 8, 4, 2]
+    assert 256 * 8 // 64 % asked["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == 0
+
+
+@pytest.mark.parametrize(
+    ("placement", "told"),
+    [
+        ({"trainer": {"per_node": 3}}, "256 prompts of 8 responses do not divide among 3"),
+        ({"rollout": {"per_node": 4, "tensor_parallel": 3}}, "4 accelerators do not divide"),
+    ],
+)
+def test_a_placement_that_does_not_divide_is_refused(placement: Any, told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        _config(placement=placement)
