@@ -12,17 +12,21 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
-from posttrain import forecast, names, reports
+from posttrain import forecast, reports
+from posttrain.charter_cli import app as charter_app
+from posttrain.checkpoints_cli import COMMANDS, past_gates
+from posttrain.checkpoints_cli import app as checkpoints_app
 from posttrain.data_cli import app as data_app
-from posttrain.gates import Promotion
 from posttrain.journal import Archive, Journal
+from posttrain.judge_cli import app as judge_app
 from posttrain.plan import Plan, resolve
 from posttrain.recipe import load
 from posttrain.registry import Refused, Registry
+from posttrain.registry.sight import in_sight
 from posttrain.services import ServiceFailed
-from posttrain.store import Artifact, Store
+from posttrain.simulate_cli import simulate
+from posttrain.store import Store
 from posttrain.tables import plan_table, suite_table
 from rewards.cli import app as rewards_app
 from sandbox.cli import app as sandbox_app
@@ -40,7 +44,13 @@ WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """The base of Typer's faults, which it exports under no name of its own."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(checkpoints_app, name="checkpoints")
+for command in COMMANDS:
+    app.command()(command)
+app.add_typer(charter_app, name="charter")
+app.command()(simulate)
 app.add_typer(data_app, name="data")
+app.add_typer(judge_app, name="judge")
 app.add_typer(rewards_app, name="rewards")
 app.add_typer(sandbox_app, name="sandbox")
 console = Console(markup=False, emoji=False, highlight=False)
@@ -113,6 +123,20 @@ def run(
 
 
 @app.command()
+def adopt(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Hugging Face folder")],
+) -> None:
+    """Show the lines with which a recipe starts from a checkpoint made elsewhere."""
+    from posttrain.stages.adopt import digest_of, parts
+
+    size = sum(path.stat().st_size for path in parts(folder).values())
+    with console.status(f"reading {size / 1e9:.2f} GB"):
+        found = digest_of(folder)
+    path = json.dumps(str(folder.absolute()))
+    console.print(f"stages:\n  base:\n    kind: adopt\n    path: {path}\n    digest: {found}")
+
+
+@app.command()
 def status(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]")] = None,
     machine: Machine = False,
@@ -151,62 +175,16 @@ def logs(
 def show(artifact: str, machine: Machine = False, store: Where = HERE) -> None:
     """Show an artifact's record: `run/stage@number`."""
     found = Store(store).get(artifact)
+    record = found.record.model_copy(update={"metrics": in_sight(found.record)})
     if machine:
-        _print_json(found.record.model_dump())
+        _print_json(record.model_dump())
         return
-    record = found.record
     console.print(f"{found.address} ({record.kind}), committed {record.created}")
     console.print(f"  key     {record.key}\n  digest  {record.digest}\n  path    {found.path}")
     for title, table in (("inputs", record.inputs), ("metrics", record.metrics)):
         for name, value in table.items():
             console.print(f"  {title[:-1]:<7} {name} = {value}")
     console.print(f"  facts   {json.dumps(record.facts, sort_keys=True)}")
-
-
-@app.command()
-def checkpoints(machine: Machine = False, store: Where = HERE) -> None:
-    """List checkpoints and the aliases that point to them."""
-    registry = Registry(Store(store))
-    aliases = registry.aliases()
-    rows = [
-        {
-            "checkpoint": found.address, "kind": found.record.kind, "key": found.record.key,
-            "aliases": sorted(a for a, target in aliases.items() if target == found.address),
-        }
-        for found in registry.checkpoints()
-    ]  # fmt: skip
-    if machine:
-        _print_json({"checkpoints": rows, "history": registry.history()})
-        return
-    for row in rows:
-        console.print(f"{row['checkpoint']:<28} {row['kind']:<9} {', '.join(row['aliases'])}")
-    if not rows:
-        console.print("no checkpoints yet; next: posttrain run recipes/quickstart.yaml")
-
-
-@app.command()
-def promote(
-    checkpoint: str,
-    to: Annotated[str, typer.Option(help="the alias to move, e.g. candidate")],
-    store: Where = HERE,
-) -> None:
-    """Move an alias to a checkpoint if every gate of its recipe holds."""
-    names.checked(to)
-    place = Store(store)
-    found = place.get(checkpoint)
-    archive = Journal(place, found.record.run).archived()
-    if archive.promote is None:
-        raise ValueError(
-            f"the recipe of run {found.record.run} has no `promote` block, so it states no gates"
-        )
-    _promote(place, found, to, archive.promote, archive)
-
-
-@app.command()
-def rollback(alias: str, store: Where = HERE) -> None:
-    """Move an alias back to where it pointed before its last promotion."""
-    before, after = Registry(Store(store)).rollback(alias)
-    console.print(f"{alias}: {before} -> {after}")
 
 
 def _summary(done: Plan, place: Store, recipe: Path) -> None:
@@ -230,20 +208,7 @@ def _promote_as_declared(plan: Plan, place: Store) -> None:
         return
     # The checkpoint may be another run's; the gates are this recipe's all the same.
     archive = Archive.model_validate(reports.describe(plan))
-    _promote(place, checkpoint, wanted.to, wanted, archive)
-
-
-def _promote(
-    place: Store, checkpoint: Artifact, alias: str, promotion: Promotion, archive: Archive
-) -> None:
-    from posttrain.promotion import examine
-
-    findings = examine(place, checkpoint, promotion, archive.stages)
-    for finding in findings:
-        mark = Text("holds", "green") if finding.passed else Text("fails", "red")
-        console.print(Text.assemble(f"gate {finding.gate}: ", mark, f"  {finding.figures}"))
-    moved = Registry(place).promote(checkpoint, alias, findings)
-    console.print(f"{alias} {'->' if moved else 'is already'} {checkpoint.address}")
+    past_gates(place, checkpoint, wanted.to, wanted, archive)
 
 
 def _print_json(value: Any) -> None:

@@ -100,6 +100,11 @@ class Journal:
         return [sign for sign in found if {"time", *_SIGN} <= sign.keys()]
 
 
+def runs(store: Store) -> list[str]:
+    """Names of the runs that a store knows."""
+    return sorted(path.parent.name for path in (store.root / "runs").glob("*/plan.json"))
+
+
 def report_to(path: Path, progress: Progress) -> None:
     """Append one sign of life."""
     append(path, vars(progress) | {"metrics": dict(progress.metrics)})

@@ -11,9 +11,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from posttrain import digest, stages
-from posttrain.gates import Threshold
+from posttrain.gates import Threshold, refusals
 from posttrain.names import nearest
 from posttrain.recipe import Recipe, Stage
+from posttrain.recipe.schema import KIND_OF_DATA
 from posttrain.registry import CHECKPOINT_KINDS
 from posttrain.stages import DATA_KINDS, StageConfig
 from posttrain.store import Artifact, Store
@@ -21,6 +22,8 @@ from posttrain.store import Artifact, Store
 _KINDS_OF_ROLE = {
     "from": CHECKPOINT_KINDS, "tokenizer": ("tokenizer",), "data": DATA_KINDS,
     "suite": DATA_KINDS, "benchmark": DATA_KINDS,
+    "charter": ("charter",), "completions": ("generate",), "scores": ("score",),
+    "reference": ("reference",), "calibration": ("calibrate",),
 }  # fmt: skip
 """What a role is played by; the part of its name after a dot says which of several it is."""
 
@@ -116,7 +119,13 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
                 f"{place}: {name} measures suite {suite[:60]!r}, which is not declared under "
                 f"suites; {nearest(suite, recipe.suites)}"
             )
-        wanted[f"suite.{suite}"] = recipe.suites[suite].data.partition(".")[0]
+        if stage.kind != "evaluate" and not recipe.suites[suite].may_steer:
+            raise ValueError(
+                f"{place}: {name} is steered by suite {suite!r}, which says may_steer: false; "
+                "choose another"
+            )
+        read = recipe.suites[suite].inputs()
+        wanted |= {f"{role}.{suite}": source for role, source in read.items()}
     for role, source in wanted.items():
         fault = _misplaced(role, source, declared)
         if fault:
@@ -140,7 +149,7 @@ def _misplaced(role: str, source: str, declared: Mapping[str, Stage]) -> str | N
 def _place(recipe: Recipe, node: str) -> str:
     """Where the stage or data set behind `node` was written."""
     name = node.partition(".")[0]
-    stated = name in recipe.stages and recipe.stages[name].kind in DATA_KINDS
+    stated = name in recipe.stages and recipe.stages[name].kind in KIND_OF_DATA.values()
     block = "data" if stated else "stages"
     return recipe.where((block, name))
 
@@ -210,3 +219,15 @@ def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
                     f"{place}: a gate needs suite {gate.suite!r} of {stage!r}, which no evaluate "
                     "stage measures; add it to the stage's `of` and `measure`"
                 )
+    prompts = {name: _prompts(suite.data, declared) for name, suite in recipe.suites.items()}
+    if faults := [f"{place}: {fault}" for fault in refusals(promotion, prompts.get)]:
+        raise ValueError("\n".join(faults))
+
+
+def _prompts(data: str, declared: Mapping[str, Stage]) -> int | None:
+    """Rows of a split such as `prompts.holdout`, where the config of its data tells."""
+    name, _, split = data.partition(".")
+    try:
+        return declared[name].config.declared_rows().get(split) if name in declared else None
+    except ValueError:
+        return None  # Not frozen yet: the node is blocked and says so.

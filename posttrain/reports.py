@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from posttrain.journal import Journal
+from posttrain.journal import Journal, runs
 from posttrain.plan import Node, Plan
 from posttrain.registry import CHECKPOINT_KINDS
+from posttrain.registry.sight import in_sight
 from posttrain.store import Store
 
 _POLL = 0.5
@@ -38,7 +39,7 @@ def scores(plan: Plan) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for node in plan.nodes.values():
         if node.kind == "evaluate" and node.cached:
-            found.setdefault(node.inputs["from"], {}).update(node.cached.record.metrics)
+            found.setdefault(node.inputs["from"], {}).update(in_sight(node.cached.record))
     order = [name for name in plan.nodes if name in found]
     return {name: found[name] for name in order}
 
@@ -65,11 +66,6 @@ def timing(events: Sequence[Mapping[str, Any]], ray_seconds: float, spent: float
         f"{spent:.0f} s of wall time; start of Ray {ray_seconds:.0f} s; "
         f"stages: start-up {startup:.0f} s, work {work:.0f} s (stages overlap)"
     )
-
-
-def runs(store: Store) -> list[str]:
-    """Names of the runs that a store knows."""
-    return sorted(path.parent.name for path in (store.root / "runs").glob("*/plan.json"))
 
 
 def only_run(store: Store) -> str:

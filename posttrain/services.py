@@ -15,6 +15,8 @@ from posttrain.store import Store
 
 _READY_WITHIN = 90.0
 _RESTARTS = 20
+_WRONG_SETTINGS = 2
+"""Exit code of a service that cannot serve what it was told to."""
 
 
 class ServiceFailed(RuntimeError):
@@ -27,6 +29,7 @@ class Rewards:
     def __init__(self, config: RewardService, store: Store, run: str) -> None:
         self._config = config
         self._folder = store.root / "runs" / run
+        self._log = self._folder / "logs" / "rewards.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._restarts = 0
@@ -44,7 +47,7 @@ class Rewards:
     def _launch(self) -> None:
         port_file = self._folder / "rewards.port"
         port_file.unlink(missing_ok=True)
-        with (self._folder / "logs" / "rewards.log").open("ab") as log:
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-m", "rewards", "serve", "--host", "127.0.0.1",
@@ -82,12 +85,15 @@ class Rewards:
     def supervise(self) -> bool:
         """Start it again if it died; returns whether it had.
 
-        ServiceFailed when it keeps dying, and at once if it never came so far as to listen.
+        ServiceFailed when it keeps dying, and at once if its settings are wrong or it never came
+        so far as to listen.
         """
         if self._process is None or self._process.poll() is None:
             return False
-        if not self._found_port():
-            raise ServiceFailed(f"the reward service ended at its start; {self._see_log()}")
+        if self._process.returncode == _WRONG_SETTINGS or not self._found_port():
+            raise ServiceFailed(
+                f"the reward service ended at its start: {self._last_words()}; {self._see_log()}"
+            )
         self._restarts += 1
         if self._restarts > _RESTARTS:
             raise ServiceFailed(
@@ -108,10 +114,13 @@ class Rewards:
             self._process.wait(5)
         self._process = None
 
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").split("\n") if self._log.is_file() else []
+        said = [line for line in lines if line.strip()]
+        return said[-1][:300] if said else "it said nothing"
+
     def _see_log(self) -> str:
-        if self._config.url:
-            return "it was started elsewhere"
-        return f"see {self._folder / 'logs' / 'rewards.log'}"
+        return "it was started elsewhere" if self._config.url else f"see {self._log}"
 
 
 def _answers(url: str) -> bool:

@@ -27,6 +27,7 @@ _ADDRESS = re.compile(
     r"(?P<run>[a-z][a-z0-9_-]*)/(?P<stage>[a-z][a-z0-9_.-]*)@(?P<number>[1-9][0-9]*)"
 )
 _RECORD = "record.json"
+_REMOVED = ".removed"
 
 
 class Record(BaseModel):
@@ -177,7 +178,7 @@ class Store:
     def _publish(self, output: Path, record: Record) -> Artifact:
         parent = self.root / "artifacts" / record.run / record.stage
         parent.mkdir(parents=True, exist_ok=True)
-        number = max(_numbers(parent), default=0)
+        number = max([*_numbers(parent), *_numbers(parent, _REMOVED)], default=0)
         while True:
             number += 1
             numbered = record.model_copy(update={"number": number})
@@ -192,6 +193,21 @@ class Store:
             for folder in (parent, *parent.parents[:3]):
                 _sync(folder)
             return Artifact(parent / str(number), numbered)
+
+    def remove(self, artifact: Artifact) -> None:
+        """Delete an artifact's files. Its record stays, and its address is never given again."""
+        removed = artifact.path.with_name(f"{artifact.path.name}{_REMOVED}")
+        with suppress(FileNotFoundError):  # Another process was faster.
+            os.rename(artifact.path, removed)
+            _sync(removed.parent)
+        _empty(removed)
+
+    def sweep(self) -> None:
+        """Finish removals that a crash cut short."""
+        for run in _folders(self.root / "artifacts"):
+            for stage in _folders(run):
+                for number in _numbers(stage, _REMOVED):
+                    _empty(stage / f"{number}{_REMOVED}")
 
     def clear(self, run: str) -> None:
         """Remove what a dead controller of `run` left: drafts, and work that was committed."""
@@ -240,8 +256,17 @@ def _folders(path: Path) -> list[Path]:
     return sorted(entry for entry in path.iterdir() if entry.is_dir()) if path.is_dir() else []
 
 
-def _numbers(stage: Path) -> list[int]:
-    names = [folder.name for folder in _folders(stage)]
+def _empty(folder: Path) -> None:
+    """Delete all in `folder` but its record."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != _RECORD:
+            entry.unlink()
+
+
+def _numbers(stage: Path, suffix: str = "") -> list[int]:
+    names = [f.name.removesuffix(suffix) for f in _folders(stage) if f.name.endswith(suffix)]
     return sorted(int(name) for name in names if name.isdecimal() and name.isascii())
 
 

@@ -15,7 +15,7 @@ from rewards.schema import COMPOSITE, Combination, Composite, Entry, Item, Verdi
 
 def expanded(entries: Sequence[Entry]) -> Sequence[Item]:
     """The single checks of `entries`, in order; the same object if there is no composite one."""
-    if not any(isinstance(entry, Composite) for entry in entries):
+    if all(isinstance(entry, Item) for entry in entries):
         return cast(Sequence[Item], entries)
     parts = ([entry] if isinstance(entry, Item) else _checks(entry) for entry in entries)
     return list(chain.from_iterable(parts))

@@ -1,7 +1,8 @@
 """The HTTP face of scoring, and the guard in front of everything: plain ASGI, since it is hot.
 
-POST /v1/score is answered here, other paths by the application behind. Every path but /healthz
-needs the bearer token, if there is one. Refusals are JSON, `{"detail": ...}`.
+POST /v1/score is answered here, other paths by the application behind. Where nothing has to be
+waited for, `at_once` answers before there is an ASGI request (see protocol.py). Every path but
+/healthz needs the bearer token, if there is one. Refusals are JSON, `{"detail": ...}`.
 """
 
 import asyncio
@@ -16,11 +17,12 @@ from rewards.arrivals import Arrivals
 from rewards.media import JSON, MSGPACK, Malformed, decode, encode, medium
 from rewards.metrics import Metrics
 from rewards.nursery import StartFault
+from rewards.protocol import AT_ONCE
 from rewards.schema import Entry
 from rewards.scorer import Gone, Overloaded
 from rewards.service import Service
 
-SCORE = "/v1/score"
+SCORE = AT_ONCE
 BODY = 64 * 2**20
 """Most bytes of a request's body."""
 
@@ -79,10 +81,27 @@ class Front:
             self._metrics.request(status)
         await _reply(send, status, body, kind, extra)
 
+    def at_once(self, headers: Mapping[bytes, bytes], body: bytes) -> tuple[bytes, str] | None:
+        """Body and medium of the reply to a POST to score, if it is 200 and needs no waiting."""
+        kind = medium(headers.get(b"content-type", b"").decode("latin-1"))
+        if kind is None or not self._trusts(headers) or self._service.scorer is None:
+            return None
+        try:
+            verdicts = self._service.scorer.at_once(decode(body, kind))
+        except Malformed:
+            return None
+        if verdicts is None:
+            return None
+        self._metrics.request(200)
+        kind = _wanted(headers.get(b"accept", b""), kind)
+        return encode(verdicts, kind), kind
+
+    def _trusts(self, headers: Mapping[bytes, bytes]) -> bool:
+        given = headers.get(b"authorization", b"")
+        return self._secret is None or hmac.compare_digest(given, self._secret)
+
     def _guard(self, path: str, headers: Mapping[bytes, bytes]) -> None:
-        if self._secret is None or path == _OPEN:
-            return
-        if not hmac.compare_digest(headers.get(b"authorization", b""), self._secret):
+        if path != _OPEN and not self._trusts(headers):
             raise Refusal(401, "give the token: `Authorization: Bearer ...`",
                           {"WWW-Authenticate": "Bearer"})  # fmt: skip
 

@@ -124,7 +124,8 @@ class Ledger:
         """Add one record for each item; durable, as the module says, on return.
 
         `digests` maps verifiers to version digests. Without a `latency_ms` that of the check
-        counts. OSError where the disk is full: then none of the records is in the ledger.
+        counts. OSError where the disk is full or the log was removed: then none of the records is
+        in the ledger.
         """
         known, now = digests or {}, time.time()
         frames = [
@@ -137,6 +138,13 @@ class Ledger:
             self._log.write(b"".join(frames), fsync=self._fsync)
             if self._log.size >= self._segment:
                 self._rotate()
+
+    def check(self) -> None:
+        """OSError if its files were removed under it: what was acknowledged is lost."""
+        segments.require_same(self._lock, _lock_path(self._folder))
+        with self._guard:
+            if self._log is not None:
+                self._log.check()
 
     def close(self) -> None:
         """Seal what there is and let the folder go; OSError if a segment could not be sealed.
@@ -186,9 +194,13 @@ def read(folder: Path) -> Iterator[Record]:
             yield Record.model_validate_json(payload)
 
 
+def _lock_path(folder: Path) -> Path:
+    return folder / "lock"
+
+
 def _locked(folder: Path) -> int:
     """A descriptor that holds the folder's lock, until it is closed or the process ends."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(_lock_path(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

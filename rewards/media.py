@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
-from msgspec import DecodeError, msgpack
-from pydantic import TypeAdapter, ValidationError
+from msgspec import DecodeError, json, msgpack
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from rewards.schema import Entry, Verdict, entries, plain_items
@@ -13,7 +13,6 @@ JSON = "application/json"
 MSGPACK = "application/msgpack"
 _NAMES = {JSON: JSON, MSGPACK: MSGPACK, "application/x-msgpack": MSGPACK, "": JSON}
 
-_VERDICTS = TypeAdapter(list[Verdict])
 _Problem = dict[Literal["loc", "msg", "type"], Any]
 
 
@@ -49,9 +48,8 @@ def decode(body: bytes, kind: str) -> Sequence[Entry]:
 
 def encode(verdicts: list[Verdict], kind: str) -> bytes:
     """The body of the medium `kind` that holds `verdicts`."""
-    if kind == JSON:
-        return b'{"verdicts":' + _VERDICTS.dump_json(verdicts) + b"}"
-    return msgpack.encode({"verdicts": _VERDICTS.dump_python(verdicts)})
+    content = {"verdicts": [vars(verdict) for verdict in verdicts]}
+    return json.encode(content) if kind == JSON else msgpack.encode(content)
 
 
 def _problem(path: Sequence[int | str], message: str, kind: str) -> _Problem:

@@ -69,9 +69,13 @@ class Metrics(Collector):
 
     def told(self, verdicts: Sequence[Verdict], took: float) -> None:
         """Count the verdicts of a request, which took so many seconds."""
-        for (name, status, reason), count in Counter(map(_label, verdicts)).items():
-            self._verdicts[name, status, reason] += count
-            self.total.add(name, took, count)
+        counts: dict[tuple[str, str, str], int] = {}
+        for verdict in verdicts:
+            label = _label(verdict)
+            counts[label] = counts.get(label, 0) + 1
+        for label, count in counts.items():
+            self._verdicts[label] += count
+            self.total.add(label[0], took, count)
 
     def restarted(self, cause: str) -> None:
         """Count a worker that is replaced because of `cause`."""

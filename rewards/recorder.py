@@ -26,6 +26,9 @@ class Ledger(Protocol):
     ) -> None:
         """Add one record for each item; durable on return. OSError where the disk is full."""
 
+    def check(self) -> None:
+        """OSError if what was added is not there any more."""
+
 
 @dataclass(frozen=True)
 class _Entry:

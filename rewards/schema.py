@@ -19,7 +19,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import from_json
 
 BATCH = 1024
 """Most items of one request; clients split longer lists."""
@@ -63,8 +62,7 @@ class _Candidate(Wire):
     def _has_something_to_verify(self) -> Self:
         if self.response is None and self.answers is None:
             raise ValueError("give `response` or `answers` (an empty list if there are none)")
-        for text in (self.id, self.response or "", *(self.answers or ())):
-            _refuse_halves(text)
+        _refuse_halves(self.id, self.response or "", *(self.answers or ()))
         return self
 
 
@@ -75,7 +73,7 @@ class _Question(Wire):
 
     @model_validator(mode="after")
     def _can_travel(self) -> Self:
-        if type(self.gold) is not str or self.parameters:
+        if self.parameters:
             _refuse_unsound(self.parameters, NESTING)
         _refuse_unsound(self.gold, NESTING)
         return self
@@ -92,19 +90,19 @@ def _refuse_unsound(value: JsonValue, levels: int) -> None:
         if not levels:
             raise ValueError(f"at most {NESTING} levels of lists and objects")
         if isinstance(value, dict):
-            for key in value:
-                _refuse_halves(key)
+            _refuse_halves(*value)
             value = list(value.values())
         for part in value:
             _refuse_unsound(part, levels - 1)
 
 
-def _refuse_halves(text: str) -> None:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as fault:
-            raise ValueError(f"half a surrogate pair at character {fault.start}") from None
+def _refuse_halves(*texts: str) -> None:
+    for text in texts:
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError as fault:
+                raise ValueError(f"half a surrogate pair at character {fault.start}") from None
 
 
 class Item(_Candidate, _Question):
@@ -223,6 +221,7 @@ def scored(
     fields: dict[str, Any] = {
         "id": item.id, "verifier": item.verifier, "status": "scored", "score": score,
         "parts": None if parts is None else dict(parts), "feedback": feedback, "reason": reason,
+        "detail": None, "attempt": 1, "elapsed_ms": 0.0,
     }  # fmt: skip
     if parts is None and type(score) is float and 0.0 <= score <= 1.0:
         return _known_to_be_right(fields)
@@ -234,17 +233,16 @@ def _known_to_be_right(fields: dict[str, Any]) -> Verdict:
 
     As `Verdict.model_construct`, which takes longer still.
     """
-    verdict = Verdict.__new__(Verdict)
-    fields |= _UNTOLD
-    object.__setattr__(verdict, "__dict__", fields)
-    object.__setattr__(verdict, "__pydantic_fields_set__", _FIELDS)
-    object.__setattr__(verdict, "__pydantic_extra__", None)
-    object.__setattr__(verdict, "__pydantic_private__", None)
+    verdict = _new(Verdict)
+    _set(verdict, "__dict__", fields)
+    _set(verdict, "__pydantic_fields_set__", _FIELDS)
+    _set(verdict, "__pydantic_extra__", None)
+    _set(verdict, "__pydantic_private__", None)
     return verdict
 
 
+_new, _set = object.__new__, object.__setattr__
 _FIELDS = set(Verdict.model_fields)
-_UNTOLD: Mapping[str, Any] = {"detail": None, "attempt": 1, "elapsed_ms": 0.0}
 
 
 def abstained(item: Item, reason: str, detail: str) -> Verdict:
@@ -259,11 +257,6 @@ def failed(item: Item, reason: str, detail: str) -> Verdict:
     return Verdict(
         id=item.id, verifier=item.verifier, status="failed", reason=reason, detail=detail
     )
-
-
-def parse_request(body: bytes) -> Sequence[Entry]:
-    """Items of a JSON body; ValueError (pydantic's, or of broken JSON) saying what is wrong."""
-    return plain_items(body) or entries(from_json(body, allow_inf_nan=False))
 
 
 def plain_items(body: bytes) -> Sequence[Item] | None:

@@ -5,6 +5,7 @@ payload, and the payload. What follows the last sound frame of a log was being w
 writer ended; an unsound frame with a sound one behind it is damage.
 """
 
+import errno
 import os
 import re
 import struct
@@ -48,16 +49,28 @@ def _check(payload: bytes) -> int:
     return zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload))))
 
 
+def require_same(file: int, path: Path) -> None:
+    """OSError if the open `file` is not the one at `path`."""
+    if not os.path.samestat(os.fstat(file), path.stat()):
+        raise FileNotFoundError(errno.ENOENT, "it was replaced by another file", str(path))
+
+
 class Log:
     """A growing log. Its file begins and ends with whole frames whenever `write` has returned."""
 
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._path = path
         self._file = os.open(path, flags, 0o644)
         self.size = 0
 
+    def check(self) -> None:
+        """OSError if the file was removed or replaced, and with it what was written."""
+        require_same(self._file, self._path)
+
     def write(self, frames: bytes, *, fsync: bool) -> None:
         """Append; after an OSError the file is as it was before."""
+        self.check()
         rest = memoryview(frames)
         try:
             while rest:

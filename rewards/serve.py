@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,17 +76,30 @@ def serve(options: ServeOptions, started: Started = lambda port, profiles: None)
         ledger = _ledger(options)
     except (ValueError, OSError) as fault:
         return _told(2, str(fault))
-    with nullcontext() if ledger is None else closing(ledger):
-        try:
-            listener = _bind(options.host, options.port)
-        except OSError as fault:
-            return _told(4, _why(fault, options))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: sys.exit(0))
-        if options.port_file is not None:
-            _publish(listener.getsockname()[1], options.port_file)
-        with listener:
-            return _run(listener, options, Nursery(verifiers), token, ledger, started)
+    try:
+        with nullcontext() if ledger is None else closing(ledger):
+            return _listen(options, verifiers, token, ledger, started)
+    except OSError as fault:  # The ledger's.
+        return _told(4, str(fault))
+
+
+def _listen(
+    options: ServeOptions,
+    verifiers: Mapping[str, str],
+    token: str | None,
+    ledger: "Ledger | None",
+    started: Started,
+) -> int:
+    try:
+        listener = _bind(options.host, options.port)
+    except OSError as fault:
+        return _told(4, _why(fault, options))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    if options.port_file is not None:
+        _publish(listener.getsockname()[1], options.port_file)
+    with listener:
+        return _run(listener, options, Nursery(verifiers), token, ledger, started)
 
 
 def _told(code: int, reason: str) -> int:

@@ -74,6 +74,8 @@ class Service:
         """Whether every verifier gives verdicts at once, and what is known of each."""
         known: Mapping[str, str | None] = self._readiness.reasons if self._readiness else {}
         reasons = {name: known.get(name, "starting") for name in self.verifiers}
+        if (fault := self._ledger_fault()) is not None:
+            reasons |= dict.fromkeys(reasons, fault)
         if not self._pool.ready:
             reasons |= dict.fromkeys(reasons, self.broken or "no worker")
         ready = not any(reasons.values())
@@ -81,6 +83,14 @@ class Service:
             name: {"ready": reason is None, "reason": reason} for name, reason in reasons.items()
         }
         return ready, {"ready": ready, "verifiers": verifiers}
+
+    def _ledger_fault(self) -> str | None:
+        try:
+            if self._ledger is not None:
+                self._ledger.check()
+        except OSError as fault:
+            return f"the ledger is lost: {fault}"
+        return None
 
     async def started(self) -> Scorer:
         """Wait until it serves; StartFault if it will not."""

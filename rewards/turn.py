@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 _MARKER = re.compile(
-    r"<(?:\|(?P<name>inner_prefix|inner_suffix|tools_prefix|tools_suffix|assistant_end)\|"
+    r"<(?:\|(?P<name>inner_prefix|inner_suffix|tools_prefix|tools_suffix|tool_output_start"
+    r"|tool_output_end|assistant_end)\|"
     r"|(?!(?<=<<)/?think>>)(?P<think>/?think))>"  # <<think>> is a title.
 )
 _THINK = {"think": "inner_prefix", "/think": "inner_suffix"}
 _BRACKET = re.compile(r"[\[\]]")
 _USUAL = re.compile(
-    r"(?:<\|inner_prefix\|>[^<]*<\|inner_suffix\|>)?([^<]*)"
-    r"<\|tools_prefix\|>([^<]*)<\|tools_suffix\|>(?:<\|assistant_end\|>)?"
+    r"(?:<\|inner_prefix\|>[^<]*<\|inner_suffix\|>)?(?P<text>[^<]*)<\|tools_prefix\|>"
+    r'\[\{"(?P<name>\w+)": ?\{"(?P<argument>\w+)": ?\["(?P<value>[^<"\\\x00-\x1f]*)"\]\}\}\]'
+    r"<\|tools_suffix\|>(?:<\|assistant_end\|>)?"
 )
-"""A turn without surprises, which need not be read step by step."""
-
-_USUAL_CALL = re.compile(r'\[\{"(\w+)": ?\{"(\w+)": ?\["([^"\\\x00-\x1f]*)"\]\}\}\]')
-"""One call with one list of one text without escapes, which need not be decoded."""
+"""A turn without surprises, one call with one list of one text, which need not be decoded."""
 
 _OUTPUT = re.compile(r"\s*\[")
+_OUTPUT_END = "<|tool_output_end|>"
 
 
 class Call(NamedTuple):
@@ -47,13 +47,12 @@ def read_turn(response: str, *, own_output: bool = False) -> Turn:
     """Read `response` up to its end marker. Linear in its length, and never raises.
 
     `own_output`: no environment took part, so what stands after a tool block is the model's text,
-    in brackets too.
+    between markers of tool output or in brackets too.
     """
-    if (usual := _USUAL.fullmatch(response)) is not None:
-        turn = Turn(usual[1])
-        _take_calls(turn, usual[2])
-        return turn
-    return _read_step_by_step(response, own_output=own_output)
+    if (usual := _USUAL.fullmatch(response)) is None:
+        return _read_step_by_step(response, own_output=own_output)
+    text, name, argument, value = usual.groups()
+    return Turn(text, [Call(name, {argument: [value]})])
 
 
 def _read_step_by_step(response: str, *, own_output: bool = False) -> Turn:
@@ -80,11 +79,22 @@ def _step(turn: Turn, name: str, response: str, at: int, *, own_output: bool) ->
         # The prompt had opened the deliberation: all so far belonged to it.
         turn.calls, turn.malformed = [], None
         return at
+    if name.startswith("tool_output"):
+        return at if own_output else _end_of_output(turn, name, response, at)
     if name == "tools_suffix":
         turn.malformed = "a tool block ends that was not begun"
         return at
     end = _block(turn, response, at)
     return end if own_output else _after_output(response, end)
+
+
+def _end_of_output(turn: Turn, name: str, response: str, at: int) -> int:
+    """Where the tools' output ends that is marked, as since version 1.5 of the format."""
+    end = response.find(_OUTPUT_END, at)
+    if name == "tool_output_end" or end < 0:
+        turn.malformed = "a tool output is not between its markers"
+        return at if name == "tool_output_end" else len(response)
+    return end + len(_OUTPUT_END)
 
 
 def _end_of_deliberation(response: str, at: int) -> int:
@@ -111,12 +121,6 @@ def _take_calls(turn: Turn, block: str) -> None:
 
 
 def _calls(block: str) -> list[Call]:
-    if (usual := _USUAL_CALL.fullmatch(block)) is not None:
-        return [Call(usual[1], {usual[2]: [usual[3]]})]
-    return _calls_decoded(block)
-
-
-def _calls_decoded(block: str) -> list[Call]:
     content = _STRICT.decode(block)
     if "\\u" in block:
         json.dumps(content, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.

@@ -4,7 +4,8 @@ POST /v1/execute      a submission -> its result (see schema.py); 401 without th
                       did not arrive in time, 409 an id used before for another, 413 too large,
                       422 what is wrong where, 429 with Retry-After when there is no room, 503 when
                       the service stops
-GET  /v1/capabilities the tier and what it enforces, languages, the self-test's outcome
+                      with a result: header Sandbox-Version, as in the capabilities
+GET  /v1/capabilities version, tier and what it enforces, languages, the self-test's outcome
 GET  /healthz         200 while the service runs; needs no token
 GET  /readyz          200 when programs can be run, else 503
 GET  /metrics         Prometheus text
@@ -26,6 +27,7 @@ from sandbox.judging.asserts import BadTest
 from sandbox.metrics import Metrics
 from sandbox.schema import Capabilities, Result, Submission, parse_submission
 from sandbox.slots import Pool
+from sandbox.version import HEADER
 
 BODY = 64 * 2**20
 """Most bytes of a request's body."""
@@ -47,7 +49,7 @@ def create_app(
     """The application; `token` guards all but /healthz, if there is one."""
     app = FastAPI(title="posttrain sandbox", version="1", openapi_url=None)  # And so no /docs.
     guarded = APIRouter(dependencies=[Depends(_guard(token))])
-    _add_execution(guarded, desk)
+    _add_execution(guarded, desk, capabilities.version)
     _add_probes(guarded, pool, metrics, capabilities)
     guarded.get("/openapi.json", include_in_schema=False)(app.openapi)
     app.include_router(guarded)
@@ -72,7 +74,7 @@ def _guard(token: str | None) -> Callable[..., None]:
     return check
 
 
-def _add_execution(router: APIRouter, desk: Desk) -> None:
+def _add_execution(router: APIRouter, desk: Desk, version: str) -> None:
     @router.post(
         "/v1/execute",
         responses={200: {"model": Result}, **{code: {} for code in _REFUSALS}},
@@ -87,7 +89,8 @@ def _add_execution(router: APIRouter, desk: Desk) -> None:
         result = await _unless_gone(request, _judged(desk, submission))
         if result is None:
             return Response(status_code=_CLIENT_GONE)
-        return Response(result.model_dump_json(), media_type="application/json")
+        told = {HEADER: version}
+        return Response(result.model_dump_json(), media_type="application/json", headers=told)
 
 
 def _schema() -> dict[str, Any]:
@@ -174,6 +177,8 @@ def _add_probes(
     @router.get("/readyz", responses={503: {}})
     async def readyz() -> Response:
         """Whether programs can be run."""
+        if not pool.ready:
+            pool.try_all()
         return JSONResponse({"ready": pool.ready}, 200 if pool.ready else 503)
 
     @router.get("/metrics")

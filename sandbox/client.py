@@ -2,7 +2,8 @@
 
 A request is sent again while the service is out of reach, has no room, answers IE or no result, up
 to `patience` seconds in all; pauses grow, and are as long as the service asks for. What the service
-still remembers is not judged again by that.
+still remembers is not judged again by that. A service whose code is not ours may judge otherwise
+than our version says, so nothing of it is taken.
 """
 
 from types import TracebackType
@@ -19,11 +20,12 @@ from tenacity import (
 )
 
 from sandbox.schema import Result, Submission
+from sandbox.version import HEADER, version
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _REFUSALS = (413, 422)
-_FINAL = ("denied", "conflict")
+_FINAL = ("denied", "conflict", "version")
 _DENIED = "the sandbox refuses the token; set SANDBOX_TOKEN"
 
 
@@ -31,7 +33,7 @@ class SandboxUnavailable(Exception):
     """No result can be had; `reason` is a short code, `pause` the seconds the service asks to wait.
 
     unreachable, overload, protocol, internal: nor after other tries. denied: the token is wrong.
-    conflict: another submission had this id.
+    conflict: another submission had this id. version: the service's code is not ours.
     """
 
     def __init__(self, reason: str, detail: str, pause: float = 0.0) -> None:
@@ -111,10 +113,20 @@ class SandboxClient:
                 if reply.status != 200:
                     pause = reply.headers.get("Retry-After", "")
                     raise _fault(reply.status, body.decode(errors="replace"), pause)
+                _check_version(reply.headers.get(HEADER), self._url)
                 return _result(name, body)
         except (aiohttp.ClientError, TimeoutError) as fault:
             why = f"{self._url}: {fault or 'timed out'}"
             raise SandboxUnavailable("unreachable", why) from None
+
+
+def _check_version(theirs: str | None, url: str) -> None:
+    if theirs != version():
+        raise SandboxUnavailable(
+            "version",
+            f"{url} judges by version {(theirs or 'unknown')[:12]}, and we by {version()[:12]}: "
+            "install the same release of posttrain there and here",
+        )
 
 
 def _may_pass(fault: BaseException) -> bool:

@@ -203,8 +203,12 @@ class Result(Wire):
 
 
 class Capabilities(Wire):
-    """What a service offers: its tier and what enforces it, languages and their versions."""
+    """What a service offers: its tier and what enforces it, languages and their versions.
 
+    `version` is that of its code: equal ones judge alike, on equal tiers and languages.
+    """
+
+    version: str
     tier: str
     enforces: Mapping[str, str]
     languages: Mapping[str, str]

@@ -173,9 +173,10 @@ async def _capabilities(
     from sandbox.judging.execution import modes
     from sandbox.offer import versions
     from sandbox.schema import Capabilities
+    from sandbox.version import version
 
     found = await versions(pool, languages)
     return Capabilities(
-        tier=pool.tier.name, enforces=pool.tier.enforces(), languages=found,
+        version=version(), tier=pool.tier.name, enforces=pool.tier.enforces(), languages=found,
         modes={name: modes(name) for name in found}, slots=pool.size, self_test=self_test,
     )  # fmt: skip

@@ -14,13 +14,17 @@ from sandbox.tiers import NotOffered, Program, Run, Slot, SlotLost, Talk, Tier
 
 T = TypeVar("T")
 _BROKEN = 3
+_NOTHING = Program(("python", "main.py"), {"main.py": b""})
 
 
 class Place:
-    """One place for one program at a time."""
+    """One place for one program at a time.
+
+    `failures` counts slots that could not be made, and `lost` runs that broke theirs, in a row.
+    """
 
     def __init__(self, tier: Tier, metrics: Metrics) -> None:
-        self.failures = 0
+        self.failures = self.lost = 0
         self._tier = tier
         self._metrics = metrics
         self._slot: Slot | None = None
@@ -37,8 +41,11 @@ class Place:
         """Run `program` to its end; SlotLost if that broke the slot, which is then replaced."""
         try:
             slot = await self.warm()
-            return await slot.run(program, talk)
+            run = await slot.run(program, talk)
+            self.lost = 0
+            return run
         except SlotLost as lost:
+            self.lost += _BROKEN if lost.reason == "silent" else 1
             self._metrics.lost(lost.reason)
             await self.clear()
             raise
@@ -59,6 +66,7 @@ class Pool:
         self._places = [Place(tier, metrics) for _ in range(size)]
         self._free = deque(self._places)
         self._waiting: deque[tuple[int, asyncio.Future[list[Place]]]] = deque()
+        self._trial: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Pool":
         """Warm all places; NotOffered if the tier does not make so many slots."""
@@ -75,12 +83,31 @@ class Pool:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._trial is not None:
+            self._trial.cancel()
+            await asyncio.gather(self._trial, return_exceptions=True)
         await _all(place.clear() for place in self._places)
 
     @property
     def ready(self) -> bool:
-        """Whether slots can be had: false after several could not be made in a row."""
-        return all(place.failures < _BROKEN for place in self._places)
+        """Whether programs run: false once a slot cannot be had, or all break or hang."""
+        made = all(place.failures < _BROKEN for place in self._places)
+        return made and any(place.lost < _BROKEN for place in self._places)
+
+    def try_all(self) -> None:
+        """Have each place run a program that does nothing, if that is not under way already.
+
+        So that a pool that nobody uses, as it is not ready, finds out when it is again.
+        """
+        if self._trial is None or self._trial.done():
+            self._trial = asyncio.create_task(self._tried())
+
+    async def _tried(self) -> None:
+        async def job(places: Sequence[Place]) -> None:
+            await _all(place.run(_NOTHING) for place in places)
+
+        with suppress(SlotLost):
+            await self.use(self.size, job)
 
     async def use(self, count: int, job: Callable[[Sequence[Place]], Awaitable[T]]) -> T:
         """What `job` makes of `count` places at once, tried anew once if a slot is lost.

@@ -1,69 +1,25 @@
-"""The chat format: a conversation as token ids with its loss mask, and a response parsed by id.
+"""Chat formats: a conversation as token ids with its loss mask, and a response parsed by id.
 
-Always holds: exactly one `<s>`, first; the system and the developer block are always there (empty
-text when the row has none); only what the assistant says is a target, its end marker included and
-tool outputs excluded, and a document that comes before the chat; text of a row can never become a
-control token. Source: facts.md section 3.
+One library for data, rewards, reinforcement learning and serving. Which format a tokenizer has,
+its control tokens and its template tell; what they do not tell is an error, never a guess.
+
+Always holds: only what the assistant says is a target, its end marker included and tool outputs
+excluded, and a document that comes before the chat; text of a row can never become a control token.
+Source: facts.md section 3.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
-from typing import Any, Literal, NamedTuple, NotRequired, Self, TypedDict
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from posttrain.data.turn import AssistantTurn, Span, assemble
+from posttrain.data.conversation import Conversation as Conversation
+from posttrain.data.turn import AssistantTurn
 from posttrain.data.turn import answers as answers
-
-BOS, EOS = "<s>", "</s>"
-MARKERS = (
-    "<|system_start|>", "<|system_end|>", "<|developer_start|>", "<|developer_end|>",
-    "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>",
-    "<|inner_prefix|>", "<|inner_suffix|>", "<|tools_prefix|>", "<|tools_suffix|>",
-    "<|tool_output_start|>", "<|tool_output_end|>",
-)  # fmt: skip
-TEMPLATE = resources.files(__package__).joinpath("chat_template.jinja").read_text("utf-8")
-"""The same rendering for programs that use `apply_chat_template(enable_thinking=...)`."""
-
-
-class Tool(TypedDict):
-    """A tool on offer; `parameters` maps each name to its TypeScript type, e.g. `string[]`."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, str]
-
-
-class Message(TypedDict):
-    """One message; all keys but `role` and `content` belong to the assistant."""
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: NotRequired[str | None]
-    thoughts: NotRequired[str | None]
-    tool_calls: NotRequired[Sequence[Mapping[str, Any]]]
-    tool_outputs: NotRequired[Sequence[str]]
-
-
-class Conversation(TypedDict):
-    """What is rendered of a dialogue or prompt row; further keys of the row are ignored.
-
-    `text` is a document between `<s>` and the chat, all of it a target as in pretraining.
-    """
-
-    text: NotRequired[str]
-    messages: Sequence[Message]
-    tools: Sequence[Tool]
-    deliberation: bool
-
-
-class Piece(NamedTuple):
-    """A control token or a text between two of them; `target` tells if the loss counts it."""
-
-    text: str
-    control: bool
-    target: bool
 
 
 @dataclass(frozen=True)
@@ -75,148 +31,117 @@ class Rendered:
 
 
 @dataclass(frozen=True)
-class ChatFormat:
-    """The format over one tokenizer; `control` gives each control token's id by name."""
+class ChatFormat(ABC):
+    """A format over one tokenizer; `control` gives each control token's id by name.
+
+    `untaught` are ids that the model reads and never learns to write.
+    """
 
     tokenizer: PreTrainedTokenizerBase
     control: Mapping[str, int]
+    untaught: frozenset[int] = frozenset()
 
-    @classmethod
-    def from_tokenizer(cls, tokenizer: PreTrainedTokenizerBase) -> Self:
-        """Resolve every control token by name; ValueError names those the tokenizer lacks."""
-        vocabulary = tokenizer.get_vocab()
-        missing = [name for name in (BOS, EOS, *MARKERS) if name not in vocabulary]
-        if missing:
-            raise ValueError(f"tokenizer lacks the chat control tokens {', '.join(missing)}")
-        return cls(tokenizer, {name: vocabulary[name] for name in (BOS, EOS, *MARKERS)})
+    @staticmethod
+    def from_tokenizer(tokenizer: PreTrainedTokenizerBase) -> "ChatFormat":
+        """The format that `tokenizer` is made for; ValueError names the tokens it lacks.
+
+        Apertus if it has one of that format's turn markers, else that of its chat template, else
+        ChatML if it has those markers.
+        """
+        from posttrain.data.apertus import ApertusFormat, is_apertus
+        from posttrain.data.templates import TemplateFormat, has_template
+
+        if not is_apertus(tokenizer) and has_template(tokenizer):
+            return TemplateFormat.resolved(tokenizer)
+        return ApertusFormat.resolved(tokenizer)
 
     @property
+    @abstractmethod
+    def bos(self) -> int | None:
+        """The id that every row begins with, if one does."""
+
+    @property
+    @abstractmethod
+    def eos(self) -> int:
+        """The id that ends a document."""
+
+    @property
+    @abstractmethod
     def stop_ids(self) -> list[int]:
         """Ids that end a generated response: the assistant's end marker, then end of text."""
-        return [self.control["<|assistant_end|>"], self.control[EOS]]
 
+    @abstractmethod
     def render(
         self,
         row: Conversation,
         *,
         add_generation_prompt: bool = False,
         force_thinking: bool = False,
+        continue_assistant: bool = False,
     ) -> Rendered:
         """Ids and mask of `row`; `add_generation_prompt` opens an assistant turn at the end.
 
         With `force_thinking` the opened turn already thinks; the prompt is then no longer what
-        the model chose, so it is never a target. ValueError names the message at fault.
+        the model chose, so it is never a target. With `continue_assistant` the last turn stays
+        open. ValueError names the message at fault.
         """
-        parts = list(pieces(row))
-        if add_generation_prompt:
-            parts.append(Piece("<|assistant_start|>", control=True, target=False))
-            if force_thinking:
-                parts.append(Piece("<|inner_prefix|>", control=True, target=False))
-        ids, mask = [], []
-        for part in parts:
-            chunk = [self.control[part.text]] if part.control else self.encode(part.text)
-            ids += chunk
-            mask += [int(part.target)] * len(chunk)
-        return Rendered(ids, mask)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of plain text; ValueError if it spells a control token."""
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        if forged := set(ids) & set(self.control.values()):
-            names = [name for name, index in self.control.items() if index in forged]
-            raise ValueError(f"text spells control tokens {', '.join(names)}: {text[:80]!r}")
-        return ids
+    def prompt(self, row: Conversation) -> Rendered:
+        """What the model is given so that it answers `row`, as training shows it."""
+        return self.render(row, add_generation_prompt=True)
 
+    @abstractmethod
     def parse(self, ids: Sequence[int], *, force_thinking: bool = False) -> AssistantTurn:
         """The turn in a response's ids; `force_thinking` as given when its prompt was rendered.
 
         A response that breaks the format yields a turn whose `error` says where.
         """
-        names = {index: name for name, index in self.control.items()}
-        spans: list[Span] = [Span("<|inner_prefix|>", "")] if force_thinking else []
-        start = 0
-        for index, token in enumerate(ids):
-            if token in names:
-                spans += [Span(None, self._decode(ids[start:index])), Span(names[token], "")]
-                start = index + 1
-        spans.append(Span(None, self._decode(ids[start:])))
-        return assemble([span for span in spans if span.control or span.text])
+
+    def mask(self, ids: Sequence[int]) -> list[int]:
+        """Which of a conversation's ids are targets, where the ids alone tell it.
+
+        ValueError where they do not: then a row must say so itself.
+        """
+        raise ValueError("its format does not tell by ids what the loss counts; give a `mask`")
+
+    def without_targets(self, names: Sequence[str]) -> Self:
+        """The same format, in which these tokens are no targets; ValueError names one it lacks."""
+        vocabulary = self.tokenizer.get_vocab()
+        if missing := [name for name in names if name not in vocabulary]:
+            raise ValueError(f"tokenizer lacks the tokens {', '.join(missing)}, not to be learned")
+        return replace(self, untaught=self.untaught | {vocabulary[name] for name in names})
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of plain text; ValueError if it spells a control token."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        if not self.reserved.isdisjoint(ids):
+            names = sorted({self.reserved_names[index] for index in ids if index in self.reserved})
+            raise ValueError(f"text spells control tokens {', '.join(names)}: {text[:80]!r}")
+        return ids
+
+    @cached_property
+    def reserved(self) -> frozenset[int]:
+        """Ids that no text may have: control tokens and the tokenizer's special ones."""
+        return frozenset(self.reserved_names)
+
+    @cached_property
+    def reserved_names(self) -> Mapping[int, str]:
+        """Each reserved id's name; a text that no token fits may well be unknown."""
+        special = zip(
+            self.tokenizer.all_special_ids, self.tokenizer.all_special_tokens, strict=True
+        )
+        names = dict(special) | {index: name for name, index in self.control.items()}
+        unknown: Any = self.tokenizer.unk_token_id
+        return {index: name for index, name in names.items() if index != unknown}
 
     def _decode(self, ids: Sequence[int]) -> str:
         text = self.tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
         return text
 
-
-def pieces(row: Conversation) -> Iterator[Piece]:
-    """The control tokens and texts of `row` in order; ValueError for a message out of place."""
-    messages = list(row["messages"])
-    yield Piece(BOS, control=True, target=False)
-    if text := row.get("text"):
-        yield Piece(text, control=False, target=True)
-    yield from _block("system", _leading(messages, "system"))
-    yield from _block("developer", _capabilities(row) + _leading(messages, "developer"))
-    for message in messages:
-        if message["role"] == "user":
-            yield from _block("user", _text(message))
-        elif message["role"] == "assistant":
-            yield from _assistant(message)
-        else:
-            raise ValueError(f"{message['role']!r} message after the first turn; it must lead")
-
-
-def _leading(messages: list[Message], role: str) -> str:
-    return _text(messages.pop(0)) if messages and messages[0]["role"] == role else ""
-
-
-def _text(message: Message) -> str:
-    content = message.get("content")
-    if not isinstance(content, str):
-        raise ValueError(f"content of a {message['role']} message must be text, got {content!r}")
-    return content
-
-
-def _block(role: str, text: str) -> Iterator[Piece]:
-    yield Piece(f"<|{role}_start|>", control=True, target=False)
-    if text:
-        yield Piece(text, control=False, target=False)
-    yield Piece(f"<|{role}_end|>", control=True, target=False)
-
-
-def _capabilities(row: Conversation) -> str:
-    deliberation = "enabled" if row["deliberation"] else "disabled"
-    tools = "".join(_declaration(tool) for tool in row["tools"])
-    listed = f"Tool Capabilities:\n{tools}" if tools else "Tool Capabilities: disabled\n"
-    return f"Deliberation: {deliberation}\n{listed}"
-
-
-def _declaration(tool: Tool) -> str:
-    fields = "".join(f"{name}: {kind},\n" for name, kind in tool["parameters"].items())
-    signature = f"(_: {{\n{fields}}})" if fields else "()"
-    return f"// {tool['description']}\ntype {tool['name']} = {signature} => any;\n"
-
-
-def _assistant(message: Message) -> Iterator[Piece]:
-    yield Piece("<|assistant_start|>", control=True, target=False)
-    thoughts, calls = message.get("thoughts"), message.get("tool_calls")
-    if thoughts is not None:
-        yield from _spanned("<|inner_prefix|>", thoughts, "<|inner_suffix|>", target=True)
-    if calls:
-        yield from _spanned("<|tools_prefix|>", _calls(calls), "<|tools_suffix|>", target=True)
-    if outputs := message.get("tool_outputs"):
-        joined = ", ".join(outputs)
-        yield from _spanned("<|tool_output_start|>", joined, "<|tool_output_end|>", target=False)
-    if content := message.get("content"):
-        yield Piece(content, control=False, target=True)
-    yield Piece("<|assistant_end|>", control=True, target=True)
-
-
-def _spanned(opening: str, text: str, closing: str, *, target: bool) -> Iterator[Piece]:
-    yield Piece(opening, control=True, target=target)
-    if text:
-        yield Piece(text, control=False, target=target)
-    yield Piece(closing, control=True, target=target)
-
-
-def _calls(calls: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps([{call["name"]: call["arguments"]} for call in calls], ensure_ascii=False)
+    def taught(self, rendered: Rendered) -> Rendered:
+        """The same without the targets that are not taught."""
+        if self.untaught.isdisjoint(rendered.ids):
+            return rendered
+        untaught = np.isin(rendered.ids, list(self.untaught))
+        return Rendered(rendered.ids, np.where(untaught, 0, rendered.mask).tolist())

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from posttrain.data.chat import BOS, EOS, ChatFormat, Rendered
+from posttrain.data.chat import ChatFormat, Rendered
 
 
 class Document(TypedDict):
@@ -13,7 +13,8 @@ class Document(TypedDict):
 
 
 def render_document(chat: ChatFormat, row: Document) -> Rendered:
-    """`<s>`, prompt, continuation, `</s>`; targets are the continuation and the end."""
-    prompt = [chat.control[BOS], *chat.encode(row["prompt"])]
-    continuation = [*chat.encode(row["continuation"]), chat.control[EOS]]
+    """Begin of text, prompt, continuation, end of text; targets are the last two."""
+    begin = [] if chat.bos is None else [chat.bos]
+    prompt = [*begin, *chat.encode(row["prompt"])]
+    continuation = [*chat.encode(row["continuation"]), chat.eos]
     return Rendered(prompt + continuation, [0] * len(prompt) + [1] * len(continuation))

@@ -68,7 +68,7 @@ def _splits(splits: Splits, chat: "ChatFormat | None", report: Report) -> dict[s
 def _split(files: Files, chat: "ChatFormat | None", report: Report) -> Split:
     shards, tokens, count = tuple(files.shards()), Tokens(chat), 0
     for count, row in enumerate(sound(files.rows()), 1):
-        tokens.add(row, f"{files.dataset}: row {count}")
+        tokens.add(row.content, str(row.place))
         if count % EVERY == 0:
             report(files.dataset, count)
     if not count:

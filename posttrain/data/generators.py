@@ -4,21 +4,23 @@ Always holds: `make` is a pure function of seed, parameters and inputs; no row o
 rule the generator states, occurs in `train`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from posttrain.data import tiny
+from posttrain.data import manners, refusals, tiny, tools
 from posttrain.data.longcontext import recipes as longcontext
 from posttrain.data.longcontext.dictionaries import Lookups
 from posttrain.data.longcontext.probes import Probes
 from posttrain.data.longcontext.sources import FromDocuments
 from posttrain.quantities import Share
 
-Splits = Mapping[str, list[dict[str, Any]]]
+Splits = Mapping[str, Iterable[Mapping[str, Any]]]
+"""Split -> its rows, which may be made while they are read, once."""
+
 Length = Annotated[int, Field(ge=32, le=2**20)]
 
 
@@ -69,6 +71,21 @@ class Needles(BaseModel):
     lengths: tuple[Length, ...] = Field(min_length=1)
 
 
+class Requests(Rows):
+    """Prompts to be answered in words; `wording` is one of two sets of wordings."""
+
+    wording: manners.Wording = "usual"
+
+
+class Refusals(BaseModel):
+    """Prompts for measuring refusals, all held out: harmless ones, or such as ask for harm."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    holdout: int = Field(ge=2)
+    sort: refusals.Sort
+
+
 @dataclass(frozen=True)
 class Generator:
     """What a recipe may say to a generator, and how it makes `train` and `holdout` from that."""
@@ -81,7 +98,8 @@ class Generator:
 class Derived:
     """A generator that reads other nodes of the recipe: those that `parameters.inputs()` names.
 
-    `make` is also given their folders by role, and returns figures beside the splits.
+    `make` is also given their folders by role, and returns figures beside the splits; these are
+    final once all rows were read.
     """
 
     parameters: type[BaseModel]
@@ -114,8 +132,27 @@ def _formulas(seed: int, asked: Prompts) -> Splits:
     )
 
 
+def _pairs(seed: int, asked: Rows) -> Splits:
+    return _splits(tiny.pairs(seed, asked.rows), tiny.pairs(seed, asked.holdout, holdout=True))
+
+
 def _needles(seed: int, asked: Needles) -> Splits:
     return _splits([], tiny.needles(seed, asked.holdout, asked.lengths))
+
+
+def _manners(seed: int, asked: Dialogues) -> Splits:
+    return _splits(manners.dialogues(seed, asked.rows), [])
+
+
+def _requests(seed: int, asked: Requests) -> Splits:
+    return _splits(
+        manners.requests(seed, asked.rows, asked.wording),
+        manners.requests(seed, asked.holdout, asked.wording, holdout=True),
+    )
+
+
+def _refusals(seed: int, asked: Refusals) -> Splits:
+    return _splits([], refusals.prompts(seed, asked.holdout, asked.sort))
 
 
 def _splits(train: list[dict[str, Any]], holdout: list[dict[str, Any]]) -> Splits:
@@ -129,6 +166,11 @@ GENERATORS: Mapping[str, Generator | Derived] = {
     "tiny.prompts": Generator(Prompts, _prompts),
     "tiny.formulas": Generator(Prompts, _formulas),
     "tiny.needles": Generator(Needles, _needles),
+    "tiny.pairs": Generator(Rows, _pairs),
+    "tiny.manners": Generator(Dialogues, _manners),
+    "tiny.requests": Generator(Requests, _requests),
+    "tools.declared": Derived(tools.Declared, tools.declare),
+    "probes.refusals": Generator(Refusals, _refusals),
     "longcontext.word_counts": Derived(FromDocuments, longcontext.make_word_counts),
     "longcontext.section_orders": Derived(FromDocuments, longcontext.make_section_orders),
     "longcontext.lookups": Derived(Lookups, longcontext.make_lookups),

@@ -7,12 +7,14 @@ if all of them are there, no other is, and each has its digest. Nothing is found
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from posttrain import digest
+from posttrain.data.checks.rows import Row, texts
 from posttrain.store import write_durably
 
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ def read_file(path: Path) -> Manifest:
 
 def write(
     output: Path,
-    splits: Mapping[str, Iterable[Mapping[str, Any]]],
+    splits: Mapping[str, Iterable[Mapping[str, Any] | Row]],
     *,
     chat: "ChatFormat | None" = None,
     report: Report = lambda rows: None,
@@ -152,20 +154,27 @@ def write(
 ) -> Manifest:
     """Write each split as `<split>.jsonl`, and the manifest; `about` are fields of `Manifest`.
 
-    With `chat`, tokens are counted: ValueError names a row that cannot be rendered.
+    With `chat`, tokens are counted: ValueError names a row that cannot be rendered, by the place
+    it is from if it has one.
     """
     written: dict[str, Split] = {}
+    done = 0
     for name, rows in splits.items():
-        written[name] = _write(output, f"{name}.jsonl", rows, chat, report)
+        written[name] = _write(output, f"{name}.jsonl", rows, chat, partial(_after, report, done))
+        done += written[name].rows
     manifest = Manifest(splits=written, **about, **counter_of(chat))
     (output / FILE).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
     return manifest
 
 
+def _after(report: Report, before: int, rows: int) -> None:
+    report(before + rows)
+
+
 def _write(
     output: Path,
     name: str,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any] | Row],
     chat: "ChatFormat | None",
     report: Report,
 ) -> Split:
@@ -173,13 +182,18 @@ def _write(
     counts = Tokens(chat)
     with (output / name).open("w", encoding="utf-8") as lines:
         for count, row in enumerate(rows, 1):
-            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-            counts.add(row, f"{name}: row {count}")
+            content, place = _placed(row, f"{name}: row {count}")
+            lines.write(json.dumps(content, ensure_ascii=False) + "\n")
+            counts.add(content, place)
             if count % EVERY == 0:
                 report(count)
     report(count)
     shards = (Shard.of(output / name, name),)
     return Split(shards=shards, rows=count, **counts.told())
+
+
+def _placed(row: Mapping[str, Any] | Row, here: str) -> tuple[Mapping[str, Any], str]:
+    return (row.content, str(row.place)) if isinstance(row, Row) else (row, here)
 
 
 class Tokens:
@@ -198,9 +212,20 @@ class Tokens:
         try:
             rendered = render(self._chat, row)
         except (ValueError, KeyError) as broken:
-            raise ValueError(f"{place}: cannot be rendered: {broken}") from broken
+            field = f"{found}: " if (found := self._field(row)) else ""
+            raise ValueError(f"{place}: {field}cannot be rendered: {broken}") from broken
         self._tokens += len(rendered.ids)
         self._targets += sum(rendered.mask)
+
+    def _field(self, row: Mapping[str, Any]) -> str | None:
+        """The field whose text no token sequence may spell, if that is what is wrong."""
+        assert self._chat is not None
+        for text in texts(row):
+            try:
+                self._chat.encode(text.text)
+            except ValueError:
+                return text.field
+        return None
 
     def told(self) -> dict[str, int]:
         """The fields of `Split` that hold the counts; none if nothing was counted."""

@@ -7,13 +7,27 @@ when it is full or holds the most documents allowed.
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, PositiveInt
 
 _WORD = 512
 """Bits per word of the index of rooms: Python integers of this size are shifted at once."""
+
+
+class PackingConfig(BaseModel):
+    """At most `documents` in a bin; and what becomes of a document that is longer than a bin.
+
+    `refuse` is an error, `truncate` keeps its beginning, `split` cuts it into documents of a bin's
+    size. What has no target after that is left out.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: PositiveInt
+    oversize: Literal["refuse", "truncate", "split"] = "refuse"
 
 
 class Packing(NamedTuple):

@@ -16,16 +16,16 @@ def render(chat: ChatFormat, content: Mapping[str, Any]) -> Rendered:
     if "messages" in content:
         return chat.render(cast(Conversation, content))
     if "tokens" in content:
-        return _tokenised(chat, content["tokens"], content["mask"])
+        return _tokenised(chat, content["tokens"], content.get("mask"))
     if "prompt" not in content:
         return render_document(chat, {"prompt": "", "continuation": content["text"]})
     return render_document(chat, cast(Document, content))
 
 
-def _tokenised(chat: ChatFormat, ids: list[int], mask: list[int]) -> Rendered:
+def _tokenised(chat: ChatFormat, ids: list[int], mask: list[int] | None) -> Rendered:
     size = len(chat.tokenizer)
     if ids and max(ids) >= size:
         raise ValueError(
             f"token {max(ids)} is none of the tokenizer's {size}; the row was made with another one"
         )
-    return Rendered(list(ids), list(mask))
+    return chat.taught(Rendered(list(ids), chat.mask(ids) if mask is None else list(mask)))

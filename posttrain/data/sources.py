@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from posttrain.data import formats
-from posttrain.data.checks.rows import Content, Fault, Row
+from posttrain.data.checks.rows import Fault, Row
 from posttrain.data.checks.shape import problems
+from posttrain.data.conversation import function
 from posttrain.data.manifest import Shard
 
 _TOLD = 10
@@ -59,11 +60,11 @@ def shaped(row: Row) -> Row | Fault:
     """The row with what a conversation may leave unsaid; a Fault if it is none of the known.
 
     Where it does not say so, it offers no tools, and deliberates if one of its answers thinks.
+    Tools come out with name, description and parameters side by side.
     """
     content = row.content
     if "messages" in content:
-        if content.get("tools") is None:
-            content = {**content, "tools": []}
+        content = {**content, "tools": _unwrapped(content.get("tools"))}
         if content.get("deliberation") is None:
             content = {**content, "deliberation": _thinks(content["messages"])}
     for field, problem in problems(content):
@@ -71,19 +72,35 @@ def shaped(row: Row) -> Row | Fault:
     return Row(row.place, content)
 
 
+def _unwrapped(tools: Any) -> Any:
+    """Tools without what the OpenAI API wraps them in, so that all who read rows find a name."""
+    if not isinstance(tools, list):
+        return [] if tools is None else tools
+    return [function(tool) if isinstance(tool, Mapping) else tool for tool in tools]
+
+
 def _thinks(messages: Any) -> bool:
     return isinstance(messages, list) and any(
-        isinstance(message, Mapping) and message.get("thoughts") is not None for message in messages
+        message.get("thoughts") is not None or "thoughts" in _kinds(message.get("content"))
+        for message in messages
+        if isinstance(message, Mapping)
     )
 
 
-def sound(rows: Iterable[Row | Fault]) -> Iterator[Content]:
-    """The contents of the rows; ValueError tells of all that are faulty, once all were read."""
+def _kinds(content: Any) -> list[Any]:
+    """The types of the blocks of an assistant's message, if it is written in blocks."""
+    blocks = content.get("blocks") if isinstance(content, Mapping) else None
+    listed = blocks if isinstance(blocks, list) else []
+    return [block.get("type") for block in listed if isinstance(block, Mapping)]
+
+
+def sound(rows: Iterable[Row | Fault]) -> Iterator[Row]:
+    """The rows; ValueError tells of all that are faulty, once all were read."""
     faults: list[str] = []
     count = 0
     for row in rows:
         if isinstance(row, Row):
-            yield row.content
+            yield row
             continue
         count += 1
         faults += [str(row)] if count <= _TOLD else []

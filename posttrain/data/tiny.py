@@ -24,7 +24,11 @@ LETTERS = "abcdefghijklmnopqrst"
 ANSWER_TOOL: Row = {
     "name": "display_answers",
     "description": "Show the final answers.",
-    "parameters": {"answers": "string[]"},
+    "parameters": {
+        "type": "object",
+        "properties": {"answers": {"type": "array", "items": {"type": "string"}}},
+        "required": ["answers"],
+    },
 }
 ADD_UP, TOTAL, LARGEST = "Add up {}.", "Total of {}?", "Largest of {}?"
 FILLER = (
@@ -97,6 +101,22 @@ def prompts(seed: int, rows: int, thinking: float, *, holdout: bool = False) -> 
     questions += [_largest(digits) for digits in _lists(draw, rows - sums, holdout)]
     draw.shuffle(questions)
     return [_prompt(question, draw.random() < thinking) for question in questions]
+
+
+def pairs(seed: int, rows: int, *, holdout: bool = False) -> list[Row]:
+    """Pairs that teach to think where deliberation is enabled, and to answer at once elsewhere.
+
+    Both sides of a pair give the right answer; a third of the questions are for maxima.
+    """
+    draw = random.Random(f"pairs {seed} {holdout}")
+    found = []
+    for index, digits in enumerate(_lists(draw, rows, holdout)):
+        question, deliberation = (_sum, _sum, _largest)[index % 3](digits), draw.random() < 0.5
+        sides = [_reply(question, question.thoughts), _reply(question, None)]
+        chosen, rejected = sides if deliberation else reversed(sides)
+        row = _conversation([_user(question.text)], deliberation)
+        found.append(row | {"chosen": chosen, "rejected": rejected, "task": question.task})
+    return found
 
 
 def formulas(seed: int, rows: int, thinking: float, *, holdout: bool = False) -> list[Row]:

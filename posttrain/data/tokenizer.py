@@ -7,13 +7,15 @@ Always holds: any text survives a round trip; no token is added that the caller 
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from posttrain import digest
-from posttrain.data.chat import BOS, EOS, MARKERS, TEMPLATE, ChatFormat, pieces
+from posttrain.data.apertus import BOS, EOS, MARKERS, TEMPLATE, pieces
+from posttrain.data.chat import ChatFormat
+from posttrain.data.templates import CHATML, CHATML_MARKERS, SPANS
 
 UNKNOWN, PAD = "<unk>", "<pad>"
 
@@ -21,9 +23,9 @@ _UNITS = "|".join(
     (
         # What the chat format repeats in every row: as a unit, each line becomes one token.
         r"Deliberation: \w+\n",
-        r"Tool Capabilities:[^\n]*\n",
+        r"Tool Capabilities:[^\n]*\n?",
         r"// [^\n]*\n",
-        r"type \w+ = [^;]*;\n",
+        r"type \w+ = [^;]*;\n?",
         r"""\[\{"\w+": \{"\w+": \["|"\]\}\}\]""",
         # A letter with one digit is an item such as " b4"; longer numbers go by two digits.
         r" ?[a-z]\d(?!\d)| ?[A-Za-z]+|\d{1,2}| ?[^\sA-Za-z\d]+|\s+",
@@ -31,12 +33,24 @@ _UNITS = "|".join(
 )
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+Format = Literal["apertus", "chatml"]
+
+_FORMATS: Mapping[Format, tuple[tuple[str, ...], str]] = {
+    "apertus": (MARKERS, TEMPLATE),
+    "chatml": ((*CHATML_MARKERS, *SPANS), CHATML),
+}
+"""Chat format -> its control tokens and its template."""
+
+
+def train_tokenizer(
+    texts: Iterable[str], vocabulary: int, *, format: Format = "apertus"
+) -> PreTrainedTokenizerFast:
     """A tokenizer of at most `vocabulary` tokens, trained on `texts` (see `row_texts`).
 
     ValueError when `vocabulary` cannot hold the control tokens and the 256 bytes.
     """
-    controls = [UNKNOWN, BOS, EOS, PAD, *MARKERS]
+    markers, template = _FORMATS[format]
+    controls = [UNKNOWN, BOS, EOS, PAD, *markers]
     if vocabulary < len(controls) + 256:
         raise ValueError(f"vocabulary {vocabulary} is below {len(controls) + 256}, the minimum")
     tokenizer = Tokenizer(models.BPE())
@@ -53,9 +67,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenize
     )  # fmt: skip
     tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, chat_template=TEMPLATE, clean_up_tokenization_spaces=False,
+        tokenizer_object=tokenizer, chat_template=template, clean_up_tokenization_spaces=False,
         unk_token=UNKNOWN, bos_token=BOS, eos_token=EOS, pad_token=PAD,
-        additional_special_tokens=list(MARKERS),
+        additional_special_tokens=list(markers),
     )  # fmt: skip
 
 

@@ -1,10 +1,11 @@
 """An assistant turn as parsed: thoughts, tool calls and content, and what is wrong with it.
 
-Always holds: a turn with an `error` answers nothing, whatever else it contains.
+Always holds: a turn with an `error` answers nothing, whatever else it contains; one without is
+complete, or waits for the outputs of its calls.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ _CLOSES = {
     "<|tools_prefix|>": "<|tools_suffix|>",
     "<|tool_output_start|>": "<|tool_output_end|>",
 }
+_TOOLS = ("<|tools_prefix|>", "<|tool_output_start|>")
 
 
 class Span(NamedTuple):
@@ -55,55 +57,117 @@ def answers(turn: AssistantTurn) -> list[str] | None:
     return given if all(isinstance(answer, str) for answer in given) else None
 
 
-def assemble(spans: Sequence[Span]) -> AssistantTurn:
-    """The turn made of `spans`, read up to its end marker; nothing may follow that."""
-    fields: dict[str, str] = {}
-    rest = list(spans)
-    while rest:
-        span = rest.pop(0)
-        if span.control == "<|assistant_end|>":
-            error = "tokens after the end of the turn" if rest else None
-            return _turn(fields, complete=True, error=error)
+Decode = Callable[[str], tuple[ToolCall, ...]]
+"""The calls in a span's text; ValueError says what is wrong with it."""
+
+
+def assemble(
+    spans: Sequence[Span], decode: Decode | None = None, *, one_each: bool = False
+) -> AssistantTurn:
+    """The turn made of `spans`, read up to its end marker; nothing may follow that.
+
+    Tools may be called within thinking, but not the answer tool. `decode` reads a span of calls:
+    by default the JSON array of the Apertus format. With `one_each` a span holds one call, and
+    parallel calls are as many spans.
+    """
+    reader = _Reader(decode or array_of_calls, one_each)
+    for number, span in enumerate(spans, 1):
+        if reader.take(span):
+            if reader.complete and number < len(spans):
+                reader.error = "tokens after the end of the turn"
+            return reader.turn()
+    reader.end()
+    return reader.turn()
+
+
+class _Reader:
+    """Reads a turn span by span until it ends or breaks the format."""
+
+    def __init__(self, decode: Decode, one_each: bool) -> None:
+        self._decode = decode
+        self._repeats = ("<|tools_prefix|>",) if one_each else ()
+        self._texts: dict[str, str] = {}
+        self._calls: list[ToolCall] = []
+        self._open: list[str] = []
+        self._last: str | None = None
+        self.complete = False
+        self.error: str | None = None
+
+    def turn(self) -> AssistantTurn:
+        """What was read; a turn with an error has no calls."""
+        calls = () if self.error else tuple(self._calls)
+        thoughts, content = self._texts.get("<|inner_prefix|>"), self._texts.get("")
+        return AssistantTurn(thoughts, calls, content, self.complete, self.error)
+
+    def take(self, span: Span) -> bool:
+        """Read one span; whether it was the last."""
+        inner = self._open[-1] if self._open else ""
         if span.control is None:
-            fields["content"] = fields.get("content", "") + span.text
-            continue
-        error = _take(span.control, rest, fields)
-        if error:
-            return _turn(fields, complete=False, error=error)
-    return _turn(fields, complete=False, error="the turn does not end")
+            self._say(inner, span.text)
+        elif inner and span.control == _CLOSES[inner]:
+            self._close(self._open.pop())
+        elif span.control == "<|assistant_end|>" and not inner:
+            self.complete = True
+        elif inner and not (inner == "<|inner_prefix|>" and span.control in _TOOLS):
+            self.error = f"{inner} is not closed"
+        elif span.control not in _CLOSES:
+            self.error = f"{span.control} out of place"
+        elif span.control == self._last and span.control not in self._repeats:
+            self.error = f"{span.control} again"
+        else:
+            self._open.append(span.control)
+            self._texts.setdefault(span.control, "")
+        return self.complete or self.error is not None
 
+    def end(self) -> None:
+        """No span is left: only a turn that waits for the outputs of its calls may stay open."""
+        waits = self._last == "<|tools_prefix|>" and self._open in ([], ["<|inner_prefix|>"])
+        if not waits or self._calls[-1].name == ANSWER_TOOL:
+            self.error = "the turn does not end"
 
-def _take(opening: str, rest: list[Span], fields: dict[str, str]) -> str | None:
-    """Move the span opened by `opening` from `rest` to `fields`; returns what is wrong."""
-    closing = _CLOSES.get(opening)
-    if closing is None:
-        return f"{opening} out of place"
-    if opening in fields or "content" in fields:
-        return f"{opening} again or after the content"
-    fields[opening] = rest.pop(0).text if rest and rest[0].control is None else ""
-    if not rest or rest.pop(0).control != closing:
-        return f"{opening} is not closed"
-    return None
+    def _say(self, inner: str, text: str) -> None:
+        if inner in _TOOLS:
+            self._texts[inner] = text
+        else:
+            self._texts[inner] = self._texts.get(inner, "") + text
+            self._last = None
 
-
-def _turn(fields: Mapping[str, str], *, complete: bool, error: str | None) -> AssistantTurn:
-    calls: tuple[ToolCall, ...] = ()
-    if "<|tools_prefix|>" in fields and not error:
+    def _close(self, opening: str) -> None:
+        self._last = opening
+        if opening != "<|tools_prefix|>":
+            return
         try:
-            calls = _calls(fields["<|tools_prefix|>"])
+            calls = self._decode(self._texts.pop(opening))
         except (ValueError, RecursionError) as fault:
-            error = f"tool calls: {fault}"
-    return AssistantTurn(
-        fields.get("<|inner_prefix|>"), calls, fields.get("content"), complete, error
-    )
+            self.error = f"tool calls: {fault}"
+            return
+        if self._open and any(call.name == ANSWER_TOOL for call in calls):
+            self.error = f"{ANSWER_TOOL} within thinking"
+        self._calls += calls
 
 
-def _calls(text: str) -> tuple[ToolCall, ...]:
-    decoded = json.loads(text)
-    if "\\u" in text:
-        json.dumps(decoded, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.
+def array_of_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls in a JSON array of objects with one key each, the tool's name."""
+    decoded = _decoded(text)
     if not isinstance(decoded, list) or not decoded:
         raise ValueError("not a JSON array of calls")
     if not all(isinstance(call, dict) and len(call) == 1 for call in decoded):
         raise ValueError("each call must be an object with one key, the tool's name")
     return tuple(ToolCall(*next(iter(call.items()))) for call in decoded)
+
+
+def named_call(text: str) -> tuple[ToolCall, ...]:
+    """The call in a JSON object with `name` and `arguments`."""
+    decoded = _decoded(text)
+    if not isinstance(decoded, dict) or decoded.keys() != {"name", "arguments"}:
+        raise ValueError("not a JSON object with name and arguments")
+    if not isinstance(decoded["name"], str):
+        raise ValueError("the name of a call must be text")
+    return (ToolCall(decoded["name"], decoded["arguments"]),)
+
+
+def _decoded(text: str) -> Any:
+    decoded = json.loads(text)
+    if "\\u" in text:
+        json.dumps(decoded, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.
+    return decoded

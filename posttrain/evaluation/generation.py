@@ -37,11 +37,13 @@ def sample(
     temperature: float,
     stop_ids: Sequence[int],
     seed: int,
+    top_p: float = 1.0,
     batch_size: int = 128,
     batch_tokens: int = 2**18,
 ) -> list[list[int]]:
     """A response for each prompt, stop id included; temperature 0 takes the likeliest token.
 
+    Below 1, `top_p` keeps the likeliest tokens that together have at least that probability.
     Prompts of like length share a batch, of at most `batch_tokens` with padding (a longer prompt
     is alone): its cache must fit into memory. The model is left in the mode it was in.
     """
@@ -53,7 +55,7 @@ def sample(
     try:
         for chosen in _batches(order, prompts, batch_size, batch_tokens):
             batch = [prompts[index] for index in chosen]
-            made = _respond(model, batch, max_new_tokens, temperature, stop_ids, generator)
+            made = _respond(model, batch, max_new_tokens, temperature, top_p, stop_ids, generator)
             for index, response in zip(chosen, made, strict=True):
                 responses[index] = response
     finally:
@@ -80,6 +82,7 @@ def _respond(
     prompts: Sequence[Sequence[int]],
     limit: int,
     temperature: float,
+    top_p: float,
     stop_ids: Sequence[int],
     generator: torch.Generator,
 ) -> list[list[int]]:
@@ -88,7 +91,7 @@ def _respond(
     responses: list[list[int]] = [[] for _ in prompts]
     for step in range(limit):
         logits = _advance(model, tokens, batch)
-        tokens = _draw(logits, temperature, generator)
+        tokens = _draw(logits, temperature, top_p, generator)
         for row, token in zip(batch.rows.tolist(), tokens[:, 0].tolist(), strict=True):
             responses[row].append(token)
         live = ~torch.isin(tokens[:, 0], stops)
@@ -133,7 +136,19 @@ def _advance(model: PreTrainedModel, tokens: torch.Tensor, batch: _Batch) -> tor
     return logits
 
 
-def _draw(logits: torch.Tensor, temperature: float, generator: torch.Generator) -> torch.Tensor:
+def _draw(
+    logits: torch.Tensor, temperature: float, top_p: float, generator: torch.Generator
+) -> torch.Tensor:
     if temperature == 0:
         return logits.argmax(-1, keepdim=True)
-    return torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
+    chances = (logits / temperature).softmax(-1)
+    if top_p < 1:
+        chances = _nucleus(chances, top_p)
+    return torch.multinomial(chances, 1, generator=generator)
+
+
+def _nucleus(chances: torch.Tensor, top_p: float) -> torch.Tensor:
+    """`chances` (live, vocabulary) without what lies beyond the likeliest that reach `top_p`."""
+    ordered, index = chances.sort(-1, descending=True)
+    before = ordered.cumsum(-1) - ordered
+    return torch.zeros_like(chances).scatter(-1, index, ordered.masked_fill(before >= top_p, 0.0))

@@ -17,8 +17,20 @@ from transformers import PreTrainedModel
 from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.documents import render_document
 from posttrain.data.turn import ANSWER_TOOL, AssistantTurn, answers
+from posttrain.evaluation import preferences
 from posttrain.evaluation.generation import sample
-from posttrain.evaluation.suites import Answers, Continuation, LongContext, Needles, Suite
+from posttrain.evaluation.prompts import Keep, by_prompt, drop
+from posttrain.evaluation.suites import (
+    Adherence,
+    Answers,
+    Continuation,
+    Degeneration,
+    LongContext,
+    Memorisation,
+    Needles,
+    Preference,
+    Suite,
+)
 from rewards.wilson import interval
 
 Row = Mapping[str, Any]
@@ -74,22 +86,34 @@ def evaluate(
     *,
     seed: int,
     judge: Judge | None = None,
+    keep: Keep = drop,
 ) -> dict[str, float]:
     """Figures of `model` on `suite`: always `accuracy`, `standard_error` and `n` (responses).
 
     Suites of prompts need `judge`, and add `format_rate`, `thinking_rate`, `mean_length` (tokens)
     and an `accuracy.GROUP` for each task, length or, of probes, both (`accuracy.needle.4096`).
     Where there are lengths, bounds at 95 % come with each group: `low.GROUP` and `high.GROUP`.
-    RuntimeError if a response was not judged.
+    The scores of each prompt go to `keep`. RuntimeError if a response was not judged.
     """
     if len(rows) < 2:
         raise ValueError(f"{suite.data} has {len(rows)} rows, too few for a standard error")
     if isinstance(suite, Continuation):
-        return _summary([[score] for score in _continued(model, chat, rows)])
+        exact = _continued(model, chat, rows)
+        keep(by_prompt(exact, rows, _no_groups))
+        return _summary([[score] for score in exact])
+    if isinstance(suite, Preference):
+        pairs = preferences.rendered(chat, rows, model.config.max_position_embeddings)
+        sides = preferences.compare(model, pairs)
+        keep(by_prompt([float(c > r) for c, r in sides], rows, _task_if_any))
+        return preferences.figures(sides, pairs, rows)
+    assert not isinstance(suite, Adherence | Degeneration | Memorisation), (
+        "adherence, degeneration and memorisation are measured by modules of their own"
+    )
     assert judge is not None, f"suite {suite.kind} needs a judge"
     attempts = respond(model, chat, suite, rows, seed=seed)
     scores = judged(attempts, judge)
     groups = GROUPS[suite.kind]
+    keep(by_prompt(scores, rows, groups))
     found = figures(attempts, scores, groups)
     return found if isinstance(suite, Answers) else found | bounds(attempts, scores, groups)
 
@@ -151,6 +175,14 @@ GROUPS: Mapping[str, Callable[[Row], Sequence[object]]] = {
     "long_context": lambda row: [row["length"], row["task"], f"{row['task']}.{row['length']}"],
 }
 """The groups that a row belongs to, by the kind of suite."""
+
+
+def _no_groups(row: Row) -> Sequence[object]:
+    return ()
+
+
+def _task_if_any(row: Row) -> Sequence[object]:
+    return [row["task"]] if "task" in row else []
 
 
 def figures(

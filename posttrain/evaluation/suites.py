@@ -8,19 +8,31 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, StringConstraints, model_validator
 
+from posttrain.names import Name
+
 Split = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*\.(train|holdout)$")]
 """A data artifact and one of its splits, e.g. `prompts.holdout`."""
 
 
 class _Suite(BaseModel):
+    """`may_steer: false` keeps the results out of sight until a promotion: nothing is tuned on it.
+
+    That is part of what the suite is: a figure that was in sight once is not taken for another.
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: Split
+    may_steer: bool = True
 
     @property
     def split(self) -> str:
         """The split's name; its rows are in the file `<split>.jsonl` of the data artifact."""
         return self.data.partition(".")[2]
+
+    def inputs(self) -> dict[str, str]:
+        """Role -> node of the recipe that the suite reads; the rows' role is `suite`."""
+        return {"suite": self.data.partition(".")[0]}
 
 
 class Continuation(_Suite):
@@ -65,4 +77,60 @@ class LongContext(_Suite):
     max_new_tokens: PositiveInt = 128
 
 
-Suite = Annotated[Continuation | Answers | Needles | LongContext, Field(discriminator="kind")]
+class Preference(_Suite):
+    """Share of pairs whose chosen side the checkpoint gives a higher probability."""
+
+    kind: Literal["preference"]
+
+
+class Adherence(_Suite):
+    """Share of responses that keep `articles` of a charter, or all of its articles, by its rules.
+
+    One response to each prompt; `temperature` 0 takes the likeliest token, and a response is cut at
+    `max_new_tokens`.
+    """
+
+    kind: Literal["adherence"]
+    charter: Name
+    articles: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    max_new_tokens: PositiveInt = 64
+
+    def inputs(self) -> dict[str, str]:
+        """The rows, and the charter."""
+        return {**super().inputs(), "charter": self.charter}
+
+
+class Degeneration(_Suite):
+    """Share of generations that do not fall into repeating: `attempts` at each prompt."""
+
+    kind: Literal["degeneration"]
+    attempts: PositiveInt = 1
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    max_new_tokens: PositiveInt = 2048
+
+
+class Memorisation(_Suite):
+    """What is recalled of documents: `prefix` tokens are given, the next `suffix` compared.
+
+    The first `documents` that are long enough; greedy, and nucleus sampling of `top_p`.
+    """
+
+    kind: Literal["memorisation"]
+    prefix: PositiveInt = 50
+    suffix: PositiveInt = 50
+    documents: PositiveInt = 256
+    top_p: float = Field(default=0.9, gt=0, le=1)
+
+
+Suite = Annotated[
+    Continuation
+    | Answers
+    | Needles
+    | LongContext
+    | Preference
+    | Adherence
+    | Degeneration
+    | Memorisation,
+    Field(discriminator="kind"),
+]

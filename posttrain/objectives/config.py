@@ -20,11 +20,16 @@ class _Strict(BaseModel):
 
 
 class DPOConfig(_Strict):
-    """`beta` (per token with `length_normalized`) and the share of labels held to be flipped."""
+    """`beta` (per token with `length_normalized`) and the share of labels held to be flipped.
+
+    `nll` weighs the chosen side's own negative log-likelihood per token, which keeps it likely in
+    itself and not only more likely than the other.
+    """
 
     beta: PositiveFloat = 0.1
     length_normalized: bool = False
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
+    nll: float = Field(default=0.0, ge=0)
 
 
 class QRPOConfig(_Strict):

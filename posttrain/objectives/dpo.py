@@ -1,7 +1,8 @@
 """DPO: the chosen completion's implicit reward above the rejected one's (arXiv 2305.18290).
 
 Length normalisation as in Tulu 3 (arXiv 2411.15124): beta over the completion's own tokens. Label
-smoothing is conservative DPO: a share of the pairs is held to be the wrong way round.
+smoothing is conservative DPO: a share of the pairs is held to be the wrong way round. The chosen
+side's likelihood is added as in iterative reasoning preference optimization (arXiv 2404.19733).
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torch.nn import functional
 
 from posttrain.objectives.completions import Completions
 from posttrain.objectives.config import DPOConfig
-from posttrain.objectives.reduction import same_shape, share
+from posttrain.objectives.reduction import precise, same_shape, share
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,16 @@ class Preferred:
 def prefer(chosen: Completions, rejected: Completions, config: DPOConfig) -> Preferred:
     """-(1 - e) log sigmoid(m) - e log sigmoid(-m) of each pair's margin m of implicit rewards.
 
-    `e` is the label smoothing. ValueError unless both sides have one completion for each pair.
+    `e` is the label smoothing; `nll` times the chosen side's negative log-likelihood per token is
+    added. ValueError unless both sides have one completion for each pair.
     """
     same_shape(chosen.policy, rejected.policy)
     better, worse = (_reward(side, config) for side in (chosen, rejected))
     margin = better - worse
     loss = -functional.logsigmoid(margin) * (1 - config.label_smoothing)
     loss = loss - functional.logsigmoid(-margin) * config.label_smoothing
+    if config.nll:
+        loss = loss - config.nll * precise(chosen.policy) / chosen.lengths
     return Preferred(loss, better.detach(), worse.detach())
 
 

@@ -34,7 +34,7 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     source = read(path)
     for assignment in assignments:
         override(source, assignment)
-    envelope, faults = _checked(Envelope, source.values, (), source)
+    envelope, faults = checked(Envelope, source.values, (), source)
     declared: dict[str, Stage] = {}
     for location, kind, raw in _entries(source.values):
         stage, found = _stage(kind, raw, location, source, path)
@@ -79,7 +79,7 @@ def _stage(
         return None, [f"{place}: {'.'.join(map(str, location))}.kind is missing; it has no default"]
     if kind not in stages.KINDS:
         return None, [f"{place}: {_unknown('stage kind', str(kind), stages.KINDS)}"]
-    config, faults = _checked(stages.module(str(kind)).Config, raw, location, source)
+    config, faults = checked(stages.module(str(kind)).Config, raw, location, source)
     if config is None:
         return None, faults
     try:
@@ -88,9 +88,10 @@ def _stage(
         return None, [*faults, f"{place}: {fault}"]
 
 
-def _checked(
+def checked(
     model: type[BaseModel], raw: Mapping[str, Any], location: Location, source: Source
 ) -> tuple[Any, list[str]]:
+    """The model made of what stands at `location`, or one line for each fault of it."""
     try:
         value = model.model_validate(raw)
     except ValidationError as fault:

@@ -13,7 +13,7 @@ from posttrain.names import Name, nearest
 from posttrain.recipe.document import Location
 from posttrain.stages import StageConfig
 
-VERIFIERS = ("answer", "math", "constraints", "code", "judge")
+VERIFIERS = ("answer", "math", "constraints", "code", "judge", "critique", "rules")
 """Those that the reward service has built in; it is a program of its own, not imported here."""
 
 
@@ -80,7 +80,9 @@ class Envelope(BaseModel):
     promote: Promotion | None = None
 
 
-KIND_OF_DATA = {"generate": "data", "files": "files", "check": "check"}
+KIND_OF_DATA = {
+    "generate": "data", "files": "files", "check": "check", "charter": "charter",
+}  # fmt: skip
 """What an entry of `data` says first -> the kind of its stage."""
 
 

@@ -21,8 +21,11 @@ from pydantic import BaseModel, ConfigDict
 from posttrain.data.mixture import Mixture
 from posttrain.store import Artifact
 
-DATA_KINDS = ("data", "files", "check")
-KINDS = (*DATA_KINDS, "tokenizer", "pretrain", "sft", "rl", "evaluate")
+DATA_KINDS = ("data", "files", "check", "filter", "sensitivity")
+KINDS = (
+    *DATA_KINDS, "charter", "tokenizer", "adopt", "pretrain", "sft", "rl", "reference", "dpo",
+    "qrpo", "sdpo", "generate", "score", "calibrate", "convert", "evaluate",
+)  # fmt: skip
 
 
 class StageConfig(BaseModel):

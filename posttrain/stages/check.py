@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from posttrain.data.checks.report import Outcome as Checked
     from posttrain.data.checks.report import Report
 
-VERSION = 1
+VERSION = 2
 REPORT = "report.json"
 
 _OF_TOKENS = ("lint", "licences", "duplicates")
@@ -94,7 +94,7 @@ def run(context: StageContext[Config]) -> Outcome:
     splits = {name: _rows(context.config.source, data, name) for name in before.splits}
     splits["train"] = outcome.kept(splits["train"])
     written = manifest.write(
-        context.output, {name: (row.content for row in rows) for name, rows in splits.items()},
+        context.output, splits,
         chat=chat, licence=before.licence, owner=before.owner, sources=before.sources,
     )  # fmt: skip
     if not written.splits["train"].rows:

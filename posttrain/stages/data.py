@@ -10,7 +10,7 @@ from posttrain.data.generators import GENERATORS, Derived, Splits
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 from posttrain.stages.files import tokenized
 
-VERSION = 2
+VERSION = 3
 
 
 class Config(StageConfig):
@@ -58,9 +58,12 @@ def run(context: StageContext[Config]) -> Outcome:
     Where the generator reads a tokenizer, the rows' tokens are counted with it.
     """
     splits, figures = _generate(context)
-    total = sum(map(len, splits.values()))
-    written = manifest.write(context.output, splits, chat=tokenized(context))
-    context.report(Progress(total, total, phase="rows"))
+    total = sum(context.config.declared_rows().values())
+
+    def report(rows: int) -> None:
+        context.report(Progress(rows, max(rows, total), phase="rows"))
+
+    written = manifest.write(context.output, splits, chat=tokenized(context), report=report)
     return Outcome(written.figures() | dict(figures))
 
 

@@ -1,13 +1,14 @@
 """Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
 
 import json
+from functools import partial
 
 from pydantic import Field
 
 from posttrain.names import Name
-from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+from posttrain.stages import Outcome, Progress, StageConfig, StageContext, charter
 
-VERSION = 2
+VERSION = 3
 
 
 class Config(StageConfig):
@@ -34,15 +35,26 @@ class Config(StageConfig):
 
 
 def run(context: StageContext[Config]) -> Outcome:
-    """Measure the checkpoint on each suite; metrics are named `<suite>.<metric>`."""
+    """Measure the checkpoint on each suite; metrics are named `<suite>.<metric>`.
+
+    `scores.json` has the scores of each prompt: gates compare checkpoints on them.
+    """
+    from posttrain.evaluation.prompts import PromptScores
     from posttrain.evaluation.scoring import Examiner
 
     examiner = Examiner(context.inputs["from"], context.services["rewards"], context.seed)
     metrics: dict[str, float] = {}
+    kept: dict[str, PromptScores] = {}
     for done, (name, suite) in enumerate(context.suites.items(), start=1):
-        found = examiner.measure(suite, context.inputs[f"suite.{name}"].path)
+        data = context.inputs[f"suite.{name}"].path
+        named = context.inputs.get(f"charter.{name}")
+        found = examiner.measure(
+            suite, data, partial(kept.__setitem__, name), charter.load(named) if named else None
+        )
         metrics |= {f"{name}.{metric}": value for metric, value in found.items()}
-        shown = {name: found["accuracy"]}
+        shown = {name: found["accuracy"]} if suite.may_steer else {}
         context.report(Progress(done, len(context.suites), phase="suites", metrics=shown))
     (context.output / "metrics.json").write_text(json.dumps(metrics, indent=1))
+    scores = {name: found.told() for name, found in kept.items()}
+    (context.output / "scores.json").write_text(json.dumps(scores))
     return Outcome(metrics, {"versions": examiner.versions})

@@ -19,7 +19,7 @@ from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 if TYPE_CHECKING:
     from posttrain.data.chat import ChatFormat
 
-VERSION = 1
+VERSION = 2
 
 Named = Mapping[Any, Sequence[str]]
 """Split -> paths, as a recipe names them."""

@@ -2,28 +2,56 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PositiveInt, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from posttrain.data.mixture import Mixture, OnExhausted, Part, PartField, Unit, checked
+from posttrain.data.packing import PackingConfig
 from posttrain.names import Name
-from posttrain.stages import Outcome, Progress, StageConfig, StageContext
+from posttrain.stages import Outcome, ProcessLost, Progress, StageConfig, StageContext
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.rope import ContextConfig
 from posttrain.training.schedules import ScheduleConfig, WarmupStableDecay
 
-VERSION = 2
+if TYPE_CHECKING:
+    from posttrain.training.sft import Settings
+
+VERSION = 3
 
 
 def _mixture(value: Any) -> Any:
     return {value: 1.0} if isinstance(value, str) else value
 
 
+class PrecisionConfig(BaseModel):
+    """Type of forward and backward pass, and of the weights; the optimizer's state is as these.
+
+    Not stated, the backend computes in fp32 (CPU) or bf16 (GPU), and weights stay as they are.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    compute: Literal["fp32", "bf16"] | None = None
+    weights: Literal["fp32", "bf16"] | None = None
+
+
 class Config(StageConfig):
     """`data` is one name, or names with what each gives: `60%`, `2 epochs`, or both.
 
-    Shares are of the tokens that the loss counts, or of rows.
+    Shares are of the tokens that the loss counts, or of rows. A `batch` is documents, or with
+    `packing` bins of as many tokens as the context has. `ranks` processes train together, of which
+    `sequence_parallel` share each row; `freeze` names parameters that stay as they are (regular
+    expressions); `peak_flops` is what one rank's hardware can at most, a second.
     """
 
     source: str = Field(alias="from")
@@ -35,7 +63,13 @@ class Config(StageConfig):
     optimizer: OptimizerConfig
     schedule: ScheduleConfig = ScheduleConfig(wsd=WarmupStableDecay(warmup=0.05, decay=0.4))
     context: ContextConfig | None = None
+    packing: PackingConfig | None = None
+    precision: PrecisionConfig = PrecisionConfig()
+    freeze: tuple[str, ...] = ()
+    ranks: PositiveInt = 1
+    sequence_parallel: PositiveInt = 1
     threads: PositiveInt = 1
+    peak_flops: PositiveFloat | None = None
     save_every: PositiveInt = 50
 
     @field_validator("data")
@@ -44,19 +78,31 @@ class Config(StageConfig):
         checked(parts)
         return parts
 
+    @model_validator(mode="after")
+    def _ranks_are_whole_groups(self) -> Self:
+        if self.ranks % self.sequence_parallel:
+            raise ValueError(
+                f"ranks {self.ranks} is no multiple of sequence_parallel {self.sequence_parallel}"
+            )
+        return self
+
     def inputs(self) -> dict[str, str]:
         """The checkpoint to start from and each data set."""
         return {"from": self.source, **{f"data.{name}": name for name in self.data}}
 
-    def mixture(self) -> Mixture:
-        """`steps` batches of the data."""
+    def mixture(self) -> Mixture | None:
+        """`steps` batches of the data; with packing, how many rows a batch has is not known yet."""
+        return None if self.packing else self.drawn()
+
+    def drawn(self) -> Mixture:
+        """`steps` batches of examples: rows, or bins."""
         return Mixture(
             self.data, self.shares_of, self.on_exhausted, self.steps * self.batch, self.batch
         )
 
     def cores(self) -> int:
-        """One per thread."""
-        return self.threads
+        """One per thread of each rank."""
+        return self.ranks * self.threads
 
 
 def run(context: StageContext[Config]) -> Outcome:
@@ -65,21 +111,34 @@ def run(context: StageContext[Config]) -> Outcome:
 
     # verl picks its platform when first imported.
     os.environ.update(profile(context.backend).environment)
-    from posttrain.training import sft
+    from posttrain.training import ranks, sft
 
     config, start = context.config, context.inputs["from"]
 
     def report(step: int, steps: int, metrics: Mapping[str, float]) -> None:
         context.report(Progress(step, steps, metrics=metrics))
 
-    metrics, facts = sft.finetune(
-        sft.Start(start.path, start.record.facts),
-        {name: context.inputs[f"data.{name}"].path / "train.jsonl" for name in config.data},
-        sft.Settings(
-            steps=config.steps, batch=config.batch, optimizer=config.optimizer,
-            schedule=config.schedule, context=config.context, mixture=config.mixture(),
-            seed=context.seed, threads=config.threads, save_every=config.save_every,
-        ),
-        backend=context.backend, work=context.work, output=context.output, report=report,
-    )  # fmt: skip
+    try:
+        metrics, facts = sft.finetune(
+            sft.Start(start.path, start.record.facts),
+            {name: context.inputs[f"data.{name}"].path / "train.jsonl" for name in config.data},
+            _settings(config, context.seed),
+            backend=context.backend, work=context.work, output=context.output, report=report,
+        )  # fmt: skip
+    except ranks.RankLost as lost:
+        raise ProcessLost(f"{context.name}: {lost}") from lost
     return Outcome(metrics, facts)
+
+
+def _settings(config: Config, seed: int) -> "Settings":
+    from posttrain.training.sft import Settings
+
+    peak = config.peak_flops and config.peak_flops * config.ranks
+    return Settings(
+        steps=config.steps, batch=config.batch, optimizer=config.optimizer,
+        schedule=config.schedule, context=config.context, mixture=config.drawn(), seed=seed,
+        threads=config.threads, save_every=config.save_every, packing=config.packing,
+        ranks=config.ranks, sequence_parallel=config.sequence_parallel,
+        compute=config.precision.compute, weights=config.precision.weights, freeze=config.freeze,
+        peak_flops=peak,
+    )  # fmt: skip

@@ -2,20 +2,22 @@
 
 import json
 from collections.abc import Iterator
+from typing import Literal
 
 from pydantic import Field
 
 from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
-VERSION = 1
+VERSION = 2
 
 
 class Config(StageConfig):
-    """Which data it is trained on, and how many tokens it may have."""
+    """Which data it is trained on, how many tokens it may have, and the chat format of these."""
 
     data: tuple[Name, ...] = Field(min_length=1)
     vocabulary: int = Field(ge=300, le=262_144)
+    format: Literal["apertus", "chatml"] = "apertus"
 
     def inputs(self) -> dict[str, str]:
         """The data sets it is trained on."""
@@ -37,7 +39,7 @@ def run(context: StageContext[Config]) -> Outcome:
                     rows += 1
                     yield from row_texts(json.loads(line))
 
-    tokenizer = train_tokenizer(texts(), context.config.vocabulary)
+    tokenizer = train_tokenizer(texts(), context.config.vocabulary, format=context.config.format)
     ChatFormat.from_tokenizer(tokenizer)
     tokenizer.save_pretrained(context.output)
     context.report(Progress(rows, rows, phase="rows"))

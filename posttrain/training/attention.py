@@ -34,11 +34,14 @@ def whole_rows(model: PreTrainedModel) -> Iterator[None]:
         use_documents(model)
 
 
-def _attend(
+def attend(
     _: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: None,
     *, documents: list[int], scaling: float, dropout: float = 0.0, **unused: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """Query (1, heads, tokens, size), key and value the same or with fewer heads."""
+    """Query (1, heads, tokens, size), key and value the same or with fewer heads.
+
+    Returns (1, tokens, heads, size), as transformers takes it.
+    """
     assert mask is None
     assert sum(documents) == query.shape[2]
     grouped = query.shape[1] != key.shape[1]
@@ -52,9 +55,10 @@ def _attend(
     return torch.cat(parts, 2).transpose(1, 2), None
 
 
-def _no_mask(*unused: Any, **also_unused: Any) -> None:
-    return None
+def no_mask(*unused: Any, **also_unused: Any) -> None:
+    """Documents need none."""
+    return
 
 
-AttentionInterface.register(NAME, _attend)
-AttentionMaskInterface.register(NAME, _no_mask)
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, no_mask)

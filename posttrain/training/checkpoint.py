@@ -9,14 +9,14 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from posttrain.data.chat import ChatFormat
@@ -32,6 +32,11 @@ def save_model(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path) -> di
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return facts(model, tokenizer)
+
+
+def facts(model: PreTrainedModel, tokenizer: Tokenizer) -> dict[str, Any]:
+    """What is compared at every hand-over, and the versions that read it."""
     return {
         "rope": rope.record(model),
         "weights_sha256": weights_digest(model),
@@ -44,12 +49,24 @@ def save_model(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path) -> di
 def load_model(artifact: Path, expected: Mapping[str, Any]) -> PreTrainedModel:
     """The model of a checkpoint artifact; ValueError names what differs from the facts."""
     load_tokenizer(artifact, expected)
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-        artifact / "model", dtype="auto", local_files_only=True
-    )
+    model = _loaded(artifact / "model")
     rope.check(model, expected["rope"])
     _compare(artifact, {"weights_sha256": weights_digest(model)}, expected)
     return model
+
+
+def _loaded(folder: Path) -> PreTrainedModel:
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    if getattr(config, "output_vocab_size", None) in (None, config.vocab_size):
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            folder, dtype="auto", local_files_only=True
+        )
+        return model
+    # transformers knows no head that is smaller than the embedding.
+    from posttrain.conversion.model import build
+    from posttrain.conversion.weights import Weights
+
+    return build(folder, Weights(folder))
 
 
 def load_tokenizer(artifact: Path, expected: Mapping[str, Any]) -> Tokenizer:
@@ -89,13 +106,17 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a run stands after `step` steps; `history` is one line of metrics per step."""
+    """Where a run stands after `step` steps; `history` is one line of metrics per step.
+
+    `beside` is what changes with the steps beside model and optimizer.
+    """
 
     step: int
     model: Mapping[str, Any]
     optimizer: Mapping[str, Any]
     random: torch.Tensor
     history: list[dict[str, float]]
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save_state(folder: Path, state: TrainingState) -> None:

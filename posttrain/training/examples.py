@@ -15,8 +15,10 @@ from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.rendering import render
 
 
-def dialogues(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Rendered]:
-    """Every dialogue row of `path`; ValueError names a row without targets or too long."""
+def dialogues(
+    path: Path, tokenizer: PreTrainedTokenizerBase, longest: int | None
+) -> list[Rendered]:
+    """Every dialogue row of `path`; ValueError names a row without targets, or longer than that."""
     chat = ChatFormat.from_tokenizer(tokenizer)
     return _checked(path, (render(chat, row) for row in _rows(path)), longest)
 
@@ -38,11 +40,11 @@ def _rows(path: Path) -> Iterator[Any]:
             yield json.loads(line)
 
 
-def _checked(path: Path, examples: Iterable[Rendered], longest: int) -> list[Rendered]:
+def _checked(path: Path, examples: Iterable[Rendered], longest: int | None) -> list[Rendered]:
     found = []
     for number, example in enumerate(examples, 1):
         where = f"row {number} of {path.name} in {path.parent}"
-        if len(example.ids) > longest:
+        if longest is not None and len(example.ids) > longest:
             raise ValueError(
                 f"{where} has {len(example.ids)} tokens, the context {longest}; "
                 "raise context.length or leave the row out"

@@ -62,33 +62,77 @@ class WarmupStableDecay(BaseModel):
         return done > steps - in_steps(self.decay, steps)
 
 
+class _Falling(BaseModel):
+    """After the warm-up the rate falls until the run ends, at `floor` of the peak."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    warmup: Length = 0
+    floor: Share = 0.0
+
+    def factor(self, done: int, steps: int) -> float:
+        """Share of the peak rate for the step after `done` of `steps` steps."""
+        warmup = in_steps(self.warmup, steps)
+        if done <= warmup:
+            return _warmed(done, warmup)
+        passed = min(1.0, (done - warmup) / max(1, steps - warmup))
+        return self.floor + (1 - self.floor) * self._left(passed)
+
+    def settling(self, done: int, steps: int) -> bool:
+        """Whether a run may end here: while its rate falls."""
+        return done > in_steps(self.warmup, steps)
+
+    def _left(self, passed: float) -> float:
+        raise NotImplementedError
+
+
+class Linear(_Falling):
+    """The rate falls in a straight line."""
+
+    def _left(self, passed: float) -> float:
+        return 1 - passed
+
+
+class Cosine(_Falling):
+    """The rate falls as half a cosine."""
+
+    def _left(self, passed: float) -> float:
+        return (1 + math.cos(math.pi * passed)) / 2
+
+
+Schedule = WarmupStableDecay | Constant | Linear | Cosine
+
+
 class ScheduleConfig(BaseModel):
-    """`{wsd: {warmup: 5%, decay: 40%}}` or `{constant: {warmup: 800}}`."""
+    """One of `{wsd: {warmup: 5%, decay: 40%}}`, `{constant: {warmup: 800}}`, `{linear: ...}` and
+    `{cosine: {warmup: 5%, floor: 10%}}`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     wsd: WarmupStableDecay | None = None
     constant: Constant | None = None
+    linear: Linear | None = None
+    cosine: Cosine | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if (self.wsd is None) == (self.constant is None):
-            raise ValueError("a schedule is exactly one of wsd and constant")
+        if len(self._stated) != 1:
+            raise ValueError("a schedule is exactly one of wsd, constant, linear and cosine")
         return self
 
     def factor(self, done: int, steps: int) -> float:
         """Share of the peak rate for the step after `done` of `steps` steps."""
-        return self._chosen.factor(done, steps)
+        return self._stated[0].factor(done, steps)
 
     def settling(self, done: int, steps: int) -> bool:
         """Whether a run of at most `steps` steps may be ended after `done` by a metric."""
-        return self._chosen.settling(done, steps)
+        return self._stated[0].settling(done, steps)
 
     @property
-    def _chosen(self) -> WarmupStableDecay | Constant:
-        chosen = self.wsd or self.constant
-        assert chosen is not None
-        return chosen
+    def _stated(self) -> list[Schedule]:
+        each = (self.wsd, self.constant, self.linear, self.cosine)
+        return [schedule for schedule in each if schedule is not None]
 
 
 def _warmed(done: int, warmup: int) -> float:

@@ -1,34 +1,38 @@
 """Supervised fine-tuning on verl's engine: the loss counts the assistant's tokens only.
 
 The result is a function of the starting checkpoint, the rows, the settings and the seed. A run
-killed at any instant continues from its training state and ends bit-equal to an undisturbed one.
+killed at any instant continues from its training state and ends bit-equal to an undisturbed one;
+on another number of ranks it ends equal up to rounding. Work of another plan is refused.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
+import torch
 from verl.workers.utils.losses import sft_loss
 
-from posttrain.data import mixture
-from posttrain.data.chat import Rendered
-from posttrain.data.mixture import Mixture, Size, Unit
-from posttrain.training import checkpoint, loop, rope, xielu
-from posttrain.training.batches import Place, shuffled
-from posttrain.training.engine import Engine, rows, tensors
-from posttrain.training.examples import dialogues, targets
+from posttrain import digest
+from posttrain.data.mixture import Mixture
+from posttrain.data.packing import PackingConfig
+from posttrain.training import checkpoint, drawing, freezing, loop, ranks, rope, state, xielu
+from posttrain.training.drawing import Plan, Sources
+from posttrain.training.engine import ROW, Engine, Precision, rows, tensors
 from posttrain.training.loop import Line, Report
+from posttrain.training.movement import Movement
 from posttrain.training.optimizers import OptimizerConfig
-from posttrain.training.process import single_process_group, threads
+from posttrain.training.pace import Pace, flops_of
+from posttrain.training.process import process_group, single_process_group, threads
+from posttrain.training.resumption import same_plan
 from posttrain.training.rope import ContextConfig
 from posttrain.training.schedules import ScheduleConfig
 
 _LAST = 20
+_MOVES_WITHIN = 5
+"""Steps with a rate above zero by which weights must have moved."""
 
 LOSS = partial(sft_loss, config=None)
 """verl's: the mean negative log-likelihood of the batch's targets."""
@@ -36,7 +40,10 @@ LOSS = partial(sft_loss, config=None)
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the result beside data and checkpoint, and how often state is saved."""
+    """What decides the result beside data and checkpoint, and how the run is carried out.
+
+    `weights` is the type that weights and optimizer are held in, the checkpoint's unless stated.
+    """
 
     steps: int
     batch: int
@@ -47,6 +54,13 @@ class Settings:
     seed: int
     threads: int
     save_every: int
+    packing: PackingConfig | None = None
+    ranks: int = 1
+    sequence_parallel: int = 1
+    compute: Precision | None = None
+    weights: Precision | None = None
+    freeze: tuple[str, ...] = ()
+    peak_flops: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,90 +75,131 @@ def finetune(
     start: Start, data: Mapping[str, Path], settings: Settings,
     *, backend: str, work: Path, output: Path, report: Report,
 ) -> tuple[dict[str, float], dict[str, Any]]:  # fmt: skip
-    """Train and write `output`; returns metrics and facts. ValueError if inputs do not fit."""
-    model = checkpoint.load_model(start.path, start.facts)
-    tokenizer = checkpoint.load_tokenizer(start.path, start.facts)
-    if settings.context is not None:
-        rope.change(model, settings.context)
-    xielu.quicken(model)
-    longest = model.config.max_position_embeddings
-    sources = {name: dialogues(path, tokenizer, longest) for name, path in data.items()}
-    plan = _plan(sources, settings)
-    if not plan:
-        raise ValueError("the data is exhausted before one step: give more rows or epochs")
-    with threads(settings.threads), single_process_group(backend):
-        engine = Engine(
-            model, start.path / "model", settings.optimizer, settings.schedule,
-            len(plan), backend,
-        )  # fmt: skip
-        history = loop.train(
-            engine, len(plan), partial(_step, engine, plan, sources, _epochs(plan, sources)),
-            work=work, save_every=settings.save_every, report=report,
-        )  # fmt: skip
-        facts = checkpoint.save_model(engine.trained_model(), tokenizer, output / "model")
-    _write(output / "metrics.jsonl", history)
-    facts |= {"steps": len(plan), "world_size": 1, "threads": settings.threads}
-    return _summary(history), facts | _seen(plan, sources)
+    """Train and write `output`; returns metrics and facts.
 
-
-def _plan(sources: Mapping[str, Sequence[Rendered]], settings: Settings) -> list[list[Place]]:
-    """The places of each step; fewer steps than asked for if the data is exhausted before."""
-    mixed = settings.mixture
-    counts = {name: _sizes(rows, mixed.unit) for name, rows in sources.items()}
-    sizes = {name: Size(len(each), sum(each)) for name, each in counts.items()}
-    supply = {name: mixture.supply(part, sizes[name].rows) for name, part in mixed.parts.items()}
-    for each in mixture.forecast(mixed, sizes).sources:
-        print(mixture.told(each, mixed.parts[each.source], mixed.on_exhausted))
-    places = shuffled(
-        counts, mixture.shares(mixed.parts, sizes), settings.seed,
-        None if mixed.on_exhausted == "repeat" else supply,
-        reweight=mixed.on_exhausted == "reweight",
-    )  # fmt: skip
-    batches = (list(islice(places, settings.batch)) for _ in range(settings.steps))
-    return list(takewhile(lambda batch: len(batch) == settings.batch, batches))
-
-
-def _sizes(rows: Sequence[Rendered], unit: Unit) -> list[int]:
-    return [targets(each) for each in rows] if unit == "tokens" else [1] * len(rows)
-
-
-def _step(
-    engine: Engine, plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]],
-    epochs: Sequence[Line], number: int,
-) -> Line:  # fmt: skip
-    examples = [sources[place.source][place.row] for place in plan[number]]
-    line, _ = loop.update(engine, tensors(rows(examples)), LOSS)
-    return {"loss": line["loss"], **epochs[number], **line, "targets": sum(map(targets, examples))}
-
-
-def _epochs(
-    plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]]
-) -> list[Line]:
-    """How often each source's rows were seen by the end of each step."""
-    seen, found = Counter[str](), []
-    for batch in plan:
-        seen.update(place.source for place in batch)
-        found.append({f"epochs.{name}": seen[name] / len(rows) for name, rows in sources.items()})
+    ValueError if inputs do not fit; ranks.RankLost if one of several processes dies.
+    """
+    identity = _identity(start, data, settings)
+    same_plan(work / "plan.json", identity, begun=state.begun(work))
+    arguments = (start, data, settings, backend, work, output)
+    if settings.ranks == 1:
+        with single_process_group(backend):
+            return _train(*arguments, 0, report)
+    found: tuple[dict[str, float], dict[str, Any]]
+    found = ranks.run(settings.ranks, member, arguments, report)
     return found
 
 
-def _seen(
-    plan: Sequence[Sequence[Place]], sources: Mapping[str, Sequence[Rendered]]
-) -> dict[str, Any]:
-    """What the run trained on: tokens read, tokens optimised, and each source's share of them."""
-    tokens, counts, seen = 0, dict.fromkeys(sources, 0), Counter[str]()
-    for place in (place for batch in plan for place in batch):
-        example = sources[place.source][place.row]
-        tokens += len(example.ids)
-        counts[place.source] += targets(example)
-        seen[place.source] += 1
-    total = sum(counts.values())
+def member(
+    start: Start, data: Mapping[str, Path], settings: Settings, backend: str, work: Path,
+    output: Path, *, rank: int, ranks: int, rendezvous: Path, report: Report,
+) -> tuple[dict[str, float], dict[str, Any]]:  # fmt: skip
+    """One of several ranks; they return the same."""
+    with process_group(backend, rendezvous, rank, ranks):
+        return _train(start, data, settings, backend, work, output, rank, report)
+
+
+def _train(
+    start: Start, data: Mapping[str, Path], settings: Settings, backend: str, work: Path,
+    output: Path, rank: int, report: Report,
+) -> tuple[dict[str, float], dict[str, Any]]:  # fmt: skip
+    model = _model(start, settings)
+    tokenizer = checkpoint.load_tokenizer(start.path, start.facts)
+    context = model.config.max_position_embeddings
+    sources = drawing.read(data, tokenizer, context, settings.packing)
+    plan = drawing.planned(sources, settings.mixture, settings.seed)
+    if not plan:
+        raise ValueError("the data is exhausted before one step: give more rows or epochs")
+    frozen = freezing.freeze(model, settings.freeze)
+    pace = _pace(model, plan, sources, settings.peak_flops)
+    with threads(settings.threads):
+        engine = Engine(
+            model, start.path / "model", settings.optimizer, settings.schedule, len(plan), backend,
+            compute=settings.compute, sequence_parallel=settings.sequence_parallel,
+        )  # fmt: skip
+        steps = _Steps(engine, plan, sources, settings, rank)
+        history = loop.train(
+            engine, len(plan), steps.take,
+            work=work, save_every=settings.save_every, report=report, pace=pace,
+        )  # fmt: skip
+        trained = engine.trained_model()
+    freezing.check(trained, frozen)
+    facts = _facts(settings, frozen) | {"steps": len(plan)} | drawing.seen(plan, sources)
+    if rank == 0:
+        facts |= checkpoint.save_model(trained, tokenizer, output / "model")
+        _write(output / "metrics.jsonl", history)
+    return _summary(history), facts
+
+
+def _model(start: Start, settings: Settings) -> Any:
+    """The starting checkpoint as it is trained: its context and RoPE, and its type."""
+    model = checkpoint.load_model(start.path, start.facts)
+    if settings.context is not None:
+        rope.change(model, settings.context)
+    xielu.quicken(model)
+    if settings.weights is not None:
+        kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[settings.weights]
+        model.to(kind)
+        model.config.dtype = kind
+    return model
+
+
+def _pace(model: Any, plan: Plan, sources: Sources, peak: float | None) -> Pace:
+    flops = flops_of(model.config, sum(each.numel() for each in model.parameters()))
+    return Pace(lambda step: flops([len(each.ids) for each in sources.at(plan[step])]), peak)
+
+
+class _Steps:
+    """Takes one step after another."""
+
+    def __init__(
+        self, engine: Engine, plan: Plan, sources: Sources, settings: Settings, rank: int
+    ) -> None:
+        self._engine, self._plan, self._sources = engine, plan, sources
+        self._epochs = drawing.epochs(plan, sources)
+        self._share = settings.ranks // settings.sequence_parallel
+        self._mine = rank // settings.sequence_parallel
+        self._movement, self._moving = Movement(engine.module), 0
+
+    def take(self, number: int) -> Line:
+        """Step `number` (from 0)."""
+        documents = self._sources.at(self._plan[number])
+        line, _ = loop.update(self._engine, tensors(self._rows(documents)), LOSS)
+        self._watch(line)
+        return {
+            "loss": line["loss"], **self._epochs[number], **line,
+            "tokens": drawing.length(documents), "targets": drawing.optimised(documents),
+        }  # fmt: skip
+
+    def _rows(self, documents: Sequence[Any]) -> list[list[Any]]:
+        if self._share == 1:
+            return rows(documents)
+        return ranks.shared(documents, self._share, ROW)[self._mine]
+
+    def _watch(self, line: Line) -> None:
+        """A run whose steps change nothing is at fault, not at rest."""
+        self._moving += line["rate"] > 0 and line["gradient_norm"] > 0
+        if self._moving == _MOVES_WITHIN:
+            self._movement.check(_MOVES_WITHIN)
+
+
+def _identity(start: Start, data: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
+    """What decides the result; the number of ranks and what is merely told do not."""
+    free = ("ranks", "sequence_parallel", "threads", "save_every", "peak_flops")
+    decisive = {name: each for name, each in vars(settings).items() if name not in free}
     return {
-        "tokens": tokens,
-        "optimised_tokens": total,
-        "shares": {name: count / total for name, count in counts.items()},
-        "epochs": {name: seen[name] / len(rows) for name, rows in sources.items()},
+        "checkpoint": start.facts["weights_sha256"],
+        "data": {name: digest.of_file(path) for name, path in data.items()},
+        "settings": decisive | {"mixture": settings.mixture._asdict()},
     }
+
+
+def _facts(settings: Settings, frozen: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """How the run was carried out."""
+    return {
+        "world_size": settings.ranks, "sequence_parallel": settings.sequence_parallel,
+        "threads": settings.threads, "frozen": sum(each.numel() for each in frozen.values()),
+    }  # fmt: skip
 
 
 def _summary(history: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from rewards.verifiers.digest import version_digest
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         name: f"rewards.verifiers.{name}"
-        for name in ("answer", "math", "constraints", "code", "judge")
+        for name in ("answer", "math", "constraints", "code", "judge", "critique", "rules")
     }
 )
 SELF_CONTAINED = ("answer", "math", "constraints")
@@ -61,7 +61,7 @@ class Profile(Wire):
     """What a verifier says about itself; `gold` and `parameters` are JSON schemas.
 
     Equal digests mean equal code, data, settings that decide, and versions of what the code stands
-    on. What another service answers is not covered: the sandbox's own version, a judge's weights.
+    on, the sandbox's among them. What a judge's model answers is not covered.
     """
 
     name: str
@@ -97,7 +97,12 @@ def load(name: str, module: str) -> tuple[ModuleType, Profile]:
     profile = Profile(
         name=name,
         runs=found.RUNS,
-        digest=version_digest(module, found.DISTRIBUTIONS, getattr(found, "SETTINGS", ())),
+        digest=version_digest(
+            module,
+            found.DISTRIBUTIONS,
+            getattr(found, "SETTINGS", ()),
+            getattr(found, "SERVICES", ()),
+        ),
         gold=found.GOLD.json_schema(),
         parameters=found.PARAMETERS.json_schema(),
         canaries=[canary.under(name) for canary in found.CANARIES],

@@ -5,7 +5,7 @@ one argument, a list of strings (a JSON integer stands for its digits). Rules: n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -92,8 +92,9 @@ def verify(item: Item) -> Verdict:
     except ValidationError as fault:
         return abstained(item, "bad_item", problem(fault, Parameters.model_fields))
     try:
-        gold = _gold(item.gold)
-        reason = _reason(gold, _given(item, parameters.tool), NORMALISERS[parameters.normaliser])
+        any_of, all_of = _gold(item.gold)
+        answers = _given(item, parameters.tool)
+        reason = _reason(any_of, all_of, answers, NORMALISERS[parameters.normaliser])
     except NoAnswer as fault:
         reason = fault.reason
     except ValidationError as fault:
@@ -140,22 +141,16 @@ def _as_text(answer: Any) -> str:
     raise NoAnswer("malformed_call")
 
 
-class Wanted(NamedTuple):
-    """A `Gold` that is known to be one."""
-
-    any_of: Sequence[str]
-    all_of: Sequence[str]
-
-
-def _gold(content: Any) -> Wanted:
+def _gold(content: Any) -> tuple[Sequence[str], Sequence[str]]:
+    """`any_of` and `all_of`."""
     if isinstance(content, str):
         if not _is_blank(content):
-            return Wanted((content,), ())  # The usual case need not pay for a model.
+            return (content,), ()  # The usual case need not pay for a model.
         content = [content]
     if isinstance(content, list):
         content = {"any_of": content}
     gold = Gold.model_validate(content)
-    return Wanted(gold.any_of, gold.all_of)
+    return gold.any_of, gold.all_of
 
 
 def _given(item: Item, tool: Tool) -> Sequence[str]:
@@ -164,17 +159,22 @@ def _given(item: Item, tool: Tool) -> Sequence[str]:
     return tool_answers(read_turn(item.response or ""), tool)
 
 
-def _reason(gold: Wanted, answers: Sequence[str], equal: Callable[[str, str], bool]) -> str | None:
+def _reason(
+    any_of: Sequence[str],
+    all_of: Sequence[str],
+    answers: Sequence[str],
+    equal: Callable[[str, str], bool],
+) -> str | None:
     """None if the answers are the gold ones, else why they are not."""
     if not answers:
         return "no_answer"
     if max(map(len, answers)) > LONGEST:
         return "too_long"
-    if gold.all_of:
-        return None if _covers(gold.all_of, list(answers), equal) else "mismatch"
+    if all_of:
+        return None if _covers(all_of, list(answers), equal) else "mismatch"
     if len(answers) > 1:
         return "several_answers"
-    agree = [equal(text, answers[0]) for text in gold.any_of]  # All: each must fit the rule.
+    agree = [equal(text, answers[0]) for text in any_of]  # All: each must fit the rule.
     return None if True in agree else "mismatch"
 
 

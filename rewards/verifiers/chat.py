@@ -22,8 +22,8 @@ ALTERNATIVES = 20
 
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
-_LONGEST_ANSWER = 4
-"""Tokens: enough to tell a bare digit from the beginning of a sentence."""
+GRADE = 4
+"""Tokens of an answer: enough to tell a bare digit from the beginning of a sentence."""
 
 
 class Settings(BaseModel):
@@ -87,15 +87,18 @@ class Chat:
         self._tries = tries
         self._gate = asyncio.Semaphore(settings.concurrency)
 
-    async def ask(self, system: str, user: str) -> Answer:
-        """The answer at temperature 0; Unavailable if there is none within the deadline."""
+    async def ask(self, system: str, user: str, *, longest: int = GRADE) -> Answer:
+        """The answer of at most `longest` tokens at temperature 0.
+
+        Unavailable if there is none within the deadline.
+        """
         body = {
             "model": self._settings.model,
             "messages": [
                 {"role": "system", "content": system}, {"role": "user", "content": user},
             ],
             "temperature": 0,
-            "max_tokens": _LONGEST_ANSWER,
+            "max_tokens": longest,
             "logprobs": True,
             "top_logprobs": ALTERNATIVES,
         }  # fmt: skip

@@ -18,10 +18,16 @@ _SHARED = {"rewards", "rewards.verifiers"}
 """Packages that hold verifiers; their data belongs to none of them."""
 
 
-def version_digest(module: str, distributions: Sequence[str], settings: Sequence[str] = ()) -> str:
+def version_digest(
+    module: str,
+    distributions: Sequence[str],
+    settings: Sequence[str] = (),
+    services: Sequence[str] = (),
+) -> str:
     """Hexadecimal sha256 for the verifier in `module`; PackageNotFoundError for a distribution.
 
-    `settings` are names of environment variables.
+    `settings` are names of environment variables, `services` versions of services of ours that it
+    asks, and of no others.
     """
     digest = hashlib.sha256()
     for name, path in sorted(closure(module).items()):
@@ -32,6 +38,8 @@ def version_digest(module: str, distributions: Sequence[str], settings: Sequence
         digest.update(f"{distribution}=={version(distribution)}\n".encode())
     for setting in sorted(settings):
         digest.update(f"{setting}={os.environ.get(setting, '')}\n".encode())
+    for service in services:
+        digest.update(f"service {service}\n".encode())
     return digest.hexdigest()
 
 

@@ -100,7 +100,7 @@ GOLD: TypeAdapter[None] = TypeAdapter(None)
 PARAMETERS: TypeAdapter[Parameters] = TypeAdapter(Parameters)
 
 
-class _NoText(Exception):
+class NoText(Exception):
     """A text that an item names is not what it says; `reason` is the verdict's."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -125,11 +125,11 @@ class Texts:
         """The text that `reference` names, with that digest."""
         content = self.by_name.get(reference.name)
         if content is None:
-            raise _NoText("unknown_text", f"there is no {reference.name}.txt")
+            raise NoText("unknown_text", f"there is no {reference.name}.txt")
         found = hashlib.sha256(content).hexdigest()
         if found != reference.sha256:
             said = f"{reference.name}.txt has the digest {found}, not {reference.sha256}"
-            raise _NoText("digest_mismatch", said)
+            raise NoText("digest_mismatch", said)
         return content.decode()
 
 
@@ -141,7 +141,7 @@ async def connected(
 
     `probing`: a judge out of reach is told soon.
     """
-    settings, folder = _settings(os.environ)
+    settings, folder = configured(os.environ)
     texts = Texts.load(folder)
     token = settings.token.get_secret_value() if settings.token else ""
     async with aiohttp.ClientSession(
@@ -157,7 +157,8 @@ async def connected(
         yield verify
 
 
-def _settings(environment: Mapping[str, str]) -> tuple[Settings, Path]:
+def configured(environment: Mapping[str, str]) -> tuple[Settings, Path]:
+    """The endpoint's settings and the folder of texts; ValueError names one missing or wrong."""
     names = {name: f"JUDGE_{name.upper()}" for name in (*Settings.model_fields, "templates")}
     given = {name: environment[key] for name, key in names.items() if environment.get(key)}
     try:
@@ -181,26 +182,26 @@ async def judged(item: Item, texts: Texts, chat: Chat) -> Verdict:
             raise ValueError("gold: a judge takes none; leave it out")
         if item.response is None:
             raise ValueError("there is no `response` to judge")
-        text = read_turn(item.response).text.strip()
+        text = read_turn(item.response, own_output=True).text.strip()
         questions = _questions(parameters, text, texts)
     except ValidationError as fault:
         return abstained(item, "bad_item", problem(fault, Parameters.model_fields))
-    except _NoText as fault:
+    except NoText as fault:
         return abstained(item, fault.reason, str(fault))
     except ValueError as fault:
         return abstained(item, "bad_item", str(fault))
     if not text:
         return scored(item, 0.0, "empty")
-    grades = await _grades(questions, _key(parameters.prompt, text), chat)
+    grades = await _grades(questions, mark_key(parameters.prompt, text), chat)
     return _verdict(item, [each.name for each in parameters.templates], grades)
 
 
 def _questions(parameters: Parameters, text: str, texts: Texts) -> list[str]:
     """What to ask, one question an aspect; ValueError if template and charter do not match."""
-    key = _key(parameters.prompt, text)
+    key = mark_key(parameters.prompt, text)
     slots = {
-        "prompt": _marked("prompt", parameters.prompt, key),
-        "response": _marked("response", text, key),
+        "prompt": marked("prompt", parameters.prompt, key),
+        "response": marked("response", text, key),
     }
     if parameters.charter is not None:
         slots["charter"] = texts.get(parameters.charter)
@@ -214,12 +215,13 @@ def _questions(parameters: Parameters, text: str, texts: Texts) -> list[str]:
     return questions
 
 
-def _key(prompt: str, text: str) -> str:
+def mark_key(prompt: str, text: str) -> str:
     """A key of the marks: a text that contained its own would be a fixed point of SHA-256."""
     return hashlib.sha256(f"{len(prompt)} {prompt}{text}".encode()).hexdigest()[:16]
 
 
-def _marked(name: str, text: str, key: str) -> str:
+def marked(name: str, text: str, key: str) -> str:
+    """`text` as material between marks with `key`, its control tokens spelled out."""
     harmless = _CONTROL.sub(lambda control: control[0].translate(_SPELLED), text)
     return f"<{name} {key}>\n{harmless}\n</{name} {key}>"
 

@@ -86,10 +86,9 @@ def _without_stop(cleaned: str) -> str:
 
 def _folded_gold(gold: str) -> str:
     """`fold` of a gold; ValueError if that leaves nothing."""
-    folded = fold(gold)
-    if not folded:
-        raise ValueError("gold is blank")
-    return folded
+    if folded := fold(gold):
+        return folded
+    raise ValueError("gold is blank")
 
 
 def decimal(text: str) -> Decimal | None:

@@ -12,6 +12,9 @@ Message = tuple[bytes, bytes]
 GONE: Message = (b"G", b"")
 """Told to the tests when the program has ended."""
 
+_EACH = 1000
+"""Bytes that a message weighs by itself."""
+
 
 async def receive(channel: Channel) -> Message | None:
     """Kind and content of the next message; None at the end. Refused if it is too large."""
@@ -64,10 +67,14 @@ class Question:
 
 
 class Relay:
-    """Carries messages between tests and the program they are about; keeps the tests' record."""
+    """Carries messages between tests and the program they are about; keeps the tests' record.
+
+    `taken` counts what the program has sent, in bytes and with a share for each message.
+    """
 
     def __init__(self, begin: Mapping[str, Any]) -> None:
         self.record: bytes | None = None
+        self.taken = 0
         self._begin = framed(b"B", codec.write(begin))
         self._asked: asyncio.Queue[Message | None] = asyncio.Queue()
         self._answers: asyncio.Queue[Message] = asyncio.Queue()
@@ -93,6 +100,7 @@ class Relay:
                 answer = await receive(channel)
                 if answer is None or answer[0] not in (b"A", b"C"):
                     return
+                self.taken += len(answer[1]) + _EACH
                 self._answers.put_nowait(answer)
         except (OSError, codec.Refused):
             return

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sandbox.schema import Checker
 
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _FLOAT = re.compile(rb"[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 
 

@@ -21,6 +21,9 @@ from sandbox.tiers import Limits, Program, Run
 _MARGIN = 2.0
 """Seconds that tests have on top of the program's, so that the program's time ends first."""
 
+_MUCH = 2**20
+"""Bytes of a program's that tests can be expected to work with."""
+
 
 class Trial(Protocol):
     """A test of one submission."""
@@ -133,7 +136,10 @@ class Judged:
         tests = places[0].run(bundle.judge(self.tests, longer), relay.with_tests)
         program = places[1].run(bundle.harness(self.code, self.limits), relay.with_program)
         judged, run = await _both(tests, program, relay)
-        return result(self.name, _of_record(_record(relay, judged, nonce), run), run)
+        record = _record(relay, judged, nonce)
+        if record is None:
+            return result(self.name, _without_record(judged, run, relay.taken), run)
+        return result(self.name, _of_record(record, run), run)
 
 
 async def _both(tests: Any, program: Any, relay: Relay) -> tuple[Run, Run]:
@@ -150,13 +156,20 @@ async def _both(tests: Any, program: Any, relay: Relay) -> tuple[Run, Run]:
         await asyncio.gather(judging, running, return_exceptions=True)
 
 
-def _record(relay: Relay, judged: Run, nonce: str) -> Mapping[str, Any]:
+def _record(relay: Relay, judged: Run, nonce: str) -> Mapping[str, Any] | None:
     """What the tests say became of them: believed from their own box alone, with exit code 0."""
     with suppress(codec.Refused):
         record = codec.parse(relay.record or b"")
         if isinstance(record, dict) and record.get("nonce") == nonce and of_ending(judged) is None:
             return record
-    return {"outcome": "none"}
+    return None
+
+
+def _without_record(judged: Run, run: Run, taken: int) -> Finding:
+    """Of tests that told nothing: the program's own end; or theirs, by all that it sent them."""
+    ended = None if run.ending == "signalled" else of_ending(run)
+    overwhelmed = of_ending(judged) if judged.ending != "signalled" and taken > _MUCH else None
+    return ended or overwhelmed or Finding("UNSUPPORTED", "the tests ended without a record")
 
 
 def _of_record(record: Mapping[str, Any], run: Run) -> Finding:
@@ -171,9 +184,7 @@ def _of_record(record: Mapping[str, Any], run: Run) -> Finding:
         return Finding("RE", f"the program does not define {detail}")
     if what == "raised":
         return Finding("RE", detail)
-    ended = None if run.ending == "signalled" else of_ending(run)
     if what == "gone":
+        ended = None if run.ending == "signalled" else of_ending(run)
         return ended or Finding("RE", "the program ended during the test")
-    if what == "none":
-        return ended or Finding("UNSUPPORTED", "the tests ended without a record")
     return Finding("UNSUPPORTED", detail or "the test was skipped")

@@ -61,9 +61,15 @@ def _kind(tree: Any, rule: Rule) -> str:
     tag = tree[0]
     if tag == "l" or (tag == "t" and rule == "json"):
         return "sequence"
-    return {"t": "tuple", "d": "dict", "s": "set", "f": "set", "b": "bytes", "y": "bytes"}.get(
-        tag, "number"
-    )
+    return {
+        "t": "tuple",
+        "d": "dict",
+        "n": "dict",
+        "s": "set",
+        "f": "set",
+        "b": "bytes",
+        "y": "bytes",
+    }.get(tag, "number")
 
 
 def _key(tree: Any, rule: Rule) -> str:

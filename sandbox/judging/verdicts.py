@@ -40,8 +40,9 @@ def of_ending(run: Run) -> Finding | None:
 def result(name: str, finding: Finding, run: Run) -> TestResult:
     """What is told of a test."""
     cut = max(len(run.stdout), len(run.stderr)) > HEAD or run.ending == "output"
+    detail = finding.detail and finding.detail.encode(errors="replace").decode()
     return TestResult(
-        id=name, verdict=finding.verdict, limit=_clock(finding, run), detail=finding.detail,
+        id=name, verdict=finding.verdict, limit=_clock(finding, run), detail=detail,
         exit_code=run.exit_code, signal=run.signal,
         wall_s=round(run.wall, 4), cpu_s=round(run.cpu, 4),
         peak_mb=None if run.peak is None else round(run.peak / 2**20, 1),

@@ -18,7 +18,6 @@ from docker.errors import DockerException
 
 from sandbox.tiers import Limits, Program, Run, SlotLost, Talk
 from sandbox.tiers.inside import frames
-from sandbox.tiers.inside.place import DIRTY
 from sandbox.tiers.slot import SCRIPT
 from sandbox.tiers.zygote import GRACE, ordered, over
 
@@ -207,14 +206,14 @@ class Container:
                 await self._bound(program.limits)
                 await self._streams.send(order, *program.files.values(), program.stdin)
                 work = self._followed(conversation, talk if program.channel else None)
-                status, report, fault = await work
+                clean, report, fault = await work
         except asyncio.CancelledError:
             await self._abandon(conversation)
             raise
         except (DockerException, OSError, TimeoutError) as fault:
             self.broken = True
             raise SlotLost("gone", f"the container: {fault or 'no answer'}") from None
-        run = self._run(status, report)
+        run = self._run(clean, report)
         if fault is not None:
             raise fault
         return run
@@ -235,6 +234,9 @@ class Container:
             command=command, mem_limit=_AT_FIRST, memswap_limit=_AT_FIRST, nano_cpus=_CPUS,
             **self._launch.options,
         )  # fmt: skip
+        if self.broken:  # Given up meanwhile, when there was nothing to remove yet.
+            self._container.remove(force=True)
+            raise ConnectionError("nobody waits for it any longer")
         streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         attached = self._client.api.attach_socket(self._container.id, params=streams)
         self._container.start()
@@ -249,8 +251,8 @@ class Container:
 
     async def _followed(
         self, conversation: Conversation, talk: Talk | None
-    ) -> tuple[int, bytes, BaseException | None]:
-        """The init's status and report, talking meanwhile; also what `talk` raised."""
+    ) -> tuple[bool, bytes, BaseException | None]:
+        """Whether nothing is left, and the report, talking meanwhile; also what `talk` raised."""
         if talk is None:
             return *await self._report(conversation), None
         report = asyncio.ensure_future(self._report(conversation))
@@ -260,19 +262,19 @@ class Container:
             if not report.done():
                 assert self._streams is not None
                 await self._streams.send({"stop": True})
-            status, content = await report
-            return status, content, await over(talking, conversation)
+            clean, content = await report
+            return clean, content, await over(talking, conversation)
         finally:
             report.cancel()
             talking.cancel()
 
-    async def _report(self, conversation: Conversation) -> tuple[int, bytes]:
+    async def _report(self, conversation: Conversation) -> tuple[bool, bytes]:
         assert self._streams is not None
         while True:
             header, parts = await self._streams.receive()
-            if "status" in header:
+            if "clean" in header:
                 conversation.feed(b"")
-                return header["status"], parts[0]
+                return header["clean"], parts[0]
             conversation.feed(parts[0])
 
     async def _abandon(self, conversation: Conversation) -> None:
@@ -282,18 +284,14 @@ class Container:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_SETTLED_WITHIN):
                 await self._streams.send({"stop": True})
-                status, _ = await self._report(conversation)
-                self.broken = status != 0
+                clean, _ = await self._report(conversation)
+                self.broken = not clean
 
-    def _run(self, status: int, content: bytes) -> Run:
-        self.broken = status != 0
-        try:
-            report, parts = frames.receive(io.BytesIO(content).read)
-        except EOFError:
-            raise SlotLost("init", f"the program's init has gone, with status {status}") from None
+    def _run(self, clean: bool, content: bytes) -> Run:
+        report, parts = frames.receive(io.BytesIO(content).read)
+        self.broken = not clean or "fault" in report
         if "fault" in report:
             raise SlotLost("fault", report["fault"])
-        assert status == 0 or os.WEXITSTATUS(status) == DIRTY, status
         return Run(
             report["ending"], report["exit_code"], report["signal"], parts[0], parts[1],
             report["wall"], report["cpu"], None, dict(zip(report["kept"], parts[2:], strict=True)),

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -27,6 +28,8 @@ from sandbox.tiers.shipment import shipment
 from sandbox.tiers.slot import WarmSlot
 
 LABEL = "posttrain.sandbox"
+"""Of each container of ours, with the service it belongs to."""
+
 _CAPABILITIES = ("SETUID", "SETGID", "SETPCAP", "KILL", "CHOWN", "DAC_OVERRIDE", "FOWNER")
 """What its supervisor needs: to be another user, and to clean up after that; programs have none."""
 _SEARCH = "/sandbox/bin:/usr/local/bin:/usr/bin:/bin"
@@ -86,14 +89,14 @@ class Docker:
 
     def enforces(self) -> Mapping[str, str]:
         """As `sandbox.tiers.Tier`."""
-        by_init = "the program's init, another user's process, kills it"
+        by_us = "the slot's supervisor, another user's process, kills it"
         runtime = self._settings.runtime or "the daemon's default runtime"
         return {
-            "wall": by_init,
-            "cpu": by_init,
+            "wall": by_us,
+            "cpu": by_us,
             "memory": "the container's control group",
             "processes": "RLIMIT_NPROC of a user of its own; the container's control group",
-            "output": by_init,
+            "output": by_us,
             "files": "RLIMIT_FSIZE; tmpfs of a bounded size and number of inodes",
             "filesystem": "the container's read-only image",
             "network": "a network namespace with a loopback only",
@@ -104,10 +107,14 @@ class Docker:
         }
 
     def _reap(self) -> None:
-        """Remove containers of services that no longer run."""
+        """Remove containers of services that no longer run, as far as that can be seen from here.
+
+        The number of a process means nothing in another process namespace, or on another machine.
+        """
+        here = _service().split("-", 2)[2]
         for one in self._client.containers.list(all=True, filters={"label": LABEL}):
-            pid, start = one.labels[LABEL].split("-")
-            if str(born(int(pid))) != start:
+            pid, start, where = one.labels[LABEL].split("-", 2)
+            if where == here and str(born(int(pid))) != start:
                 with contextlib.suppress(docker.errors.APIError):  # Going already.
                     one.remove(force=True)
 
@@ -149,5 +156,12 @@ class Docker:
             "tmpfs": places,
             "pids_limit": self._settings.processes,
             "log_config": docker.types.LogConfig(type="none"),
-            "labels": {LABEL: f"{os.getpid()}-{born(os.getpid())}"},
+            "labels": {LABEL: _service()},
         }
+
+
+def _service() -> str:
+    """This process: its number and start, and the process namespace and machine they hold in."""
+    namespace = os.stat("/proc/self/ns/pid").st_ino
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{os.getpid()}-{born(os.getpid())}-{namespace}-{boot}"

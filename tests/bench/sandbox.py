@@ -20,13 +20,14 @@ from textwrap import fill
 import docker
 
 from sandbox.tiers import NotOffered, Program, Slot
-from sandbox.tiers.cgroup import born
+from sandbox.tiers import docker as docker_tier
 from sandbox.tiers.docker import LABEL, Docker
 from sandbox.tiers.namespaces import Namespaces, Settings
 from tests.bench import sandbox_baselines, sandbox_programs
 from tests.bench.figures import Row, Spread, measured, table
 from tests.bench.load import Measured, load
 from tests.bench.page import write_section
+from tests.bench.sandbox_kills import kills
 from tests.bench.sandbox_strain import overload, soak
 from tests.bench.servers import Server
 from tests.rewards.service import descendants
@@ -41,10 +42,12 @@ FRESH_RUNS = {"hello": 12, "numpy": 4}
 RUNS = 60
 """Executions of a round: enough for the clock of processes, which ticks 100 times a second."""
 
+LASTING = 10**6
+"""Runs until a slot is renewed: what an ended process has used is no longer to be seen."""
+
 BARS = {"hello": ("<= 14", ">= 1.4"), "numpy": ("<= 15", ">= 8")}
 REQUESTS = {5: 36, 1: 130}
-"""Of a round, by the number of tests in each; too few in all for a slot to be renewed, as what an
-ended slot has used is no longer to be seen."""
+"""Of a round, by the number of tests in each; too few in all for a slot to be renewed."""
 
 RATES = {5: 5000, 1: 3500}
 SLOTS = 2
@@ -72,8 +75,8 @@ def executions(folder: Path) -> list[Row]:
 
 async def _costs(folder: Path) -> dict[tuple[str, str], Spread]:
     """CPU ms by way and program; ways take turns, so that what slows one slows all."""
-    lasting = Settings(recycle_after=10**6)  # What an ended process has used is not to be seen.
-    slot, container = await Namespaces(lasting).slot(), await _container()
+    slot = await Namespaces(Settings(recycle_after=LASTING)).slot()
+    container = await _container()
     slots = [(TIER, slot, _clock())]
     if container is not None:
         slots.append((CONTAINER, container, _container_clock()))
@@ -128,19 +131,19 @@ def _clock() -> Callable[[], float]:
 
 async def _container() -> Slot | None:
     try:
-        return await Docker().slot()
+        return await Docker(docker_tier.Settings(recycle_after=LASTING)).slot()
     except NotOffered:
         return None
 
 
 def _container_clock() -> Callable[[], float]:
     """CPU seconds of this process and, by its container's own counter, of a slot."""
-    ours = f"{LABEL}={os.getpid()}-{born(os.getpid())}"
-    (container,) = docker.from_env().containers.list(filters={"label": ours})
+    found = docker.from_env().containers.list(filters={"label": LABEL})
+    (container,) = [one for one in found if one.labels[LABEL].startswith(f"{os.getpid()}-")]
 
     def clock() -> float:
-        used = container.stats(stream=False)["cpu_stats"]["cpu_usage"]["total_usage"]
-        return float(used / 1e9 + time.process_time())
+        used = container.stats(stream=False, one_shot=True)["cpu_stats"]["cpu_usage"]
+        return float(used["total_usage"] / 1e9 + time.process_time())
 
     return clock
 
@@ -205,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_section(options.page, SECTION, "Being measured.")  # Told now if the page has no place.
     start = time.monotonic()
     rows: list[Row] = []
-    for part in [executions, throughput, overload, *[soak] * options.soak]:
+    for part in [executions, throughput, overload, kills, *[soak] * options.soak]:
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
             rows += part(Path(folder))
     text = section(rows, time.monotonic() - start)

@@ -40,6 +40,11 @@ def _body(code: str, tests: list[dict[str, str]], **more: Any) -> bytes:
     return json.dumps(submission | more).encode()
 
 
+def renamed(known: Known) -> bytes:
+    """Its body under another id, so that it is judged anew."""
+    return json.dumps(json.loads(known.body) | {"id": f"bench-{next(_names)}"}).encode()
+
+
 def near_their_limits(number: int) -> list[Known]:
     """Programs that a sandbox under load may misjudge: some come near a limit, or go over it."""
     return list(islice(_near(), number))

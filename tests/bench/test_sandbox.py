@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.schema import parse_submission
-from tests.bench import sandbox_programs
+from tests.bench import sandbox_kills, sandbox_programs
 from tests.bench.sandbox_baselines import cost
 from tests.bench.sandbox_programs import Known
 from tests.bench.sandbox_strain import Tally
@@ -40,6 +40,16 @@ def test_verdicts_are_as_known(tmp_path: Path) -> None:
         for known in programs:
             tally.count(known, service.execute(**json.loads(known.body)))
     assert (tally.judged, tally.slow, tally.wrong) == (22, [], [])
+
+
+def test_kills_at_random_change_no_verdict_and_a_killed_service_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_kills, "KILLS", 6)
+    wrong, faults, delays, left = sandbox_kills.kills(tmp_path)
+    assert [row.figure for row in (wrong, left)] == ["0", "0"]
+    assert faults.reached
+    assert delays.figure
 
 
 def test_a_false_verdict_is_told_from_a_false_time_limit() -> None:

@@ -22,7 +22,8 @@ from tests.core.runs import posttrain, write
 from tests.page import follow
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
-COMMAND = re.compile(r"(?<![\w/`-])`?posttrain ((?:(?:data|rewards|sandbox) )?[a-z]+)\b[^\n`|]*")
+GROUPS = "checkpoints|data|rewards|sandbox"
+COMMAND = re.compile(rf"(?<![\w/`-])`?posttrain ((?:(?:{GROUPS}) )?[a-z]+)\b[^\n`|]*")
 
 RUN = {
     "plan": ["plan", "{folder}/r.yaml", "--json"],
@@ -46,8 +47,11 @@ ELSEWHERE = {"promote": "tests/e2e/test_smoke.py", "rollback": "tests/e2e/test_s
 """Commands that need a trained checkpoint, and the test file that runs them."""
 
 
-FOLLOWED = [Path("docs/data.md"), Path("docs/rewards.md"), Path("docs/sandbox.md")]
-"""Pages whose ```bash blocks are run, here and by the test_docs.py of rewards and sandbox."""
+FOLLOWED = [
+    Path("docs/checkpoints.md"), Path("docs/data.md"), Path("docs/rewards.md"),
+    Path("docs/sandbox.md"),
+]  # fmt: skip
+"""Pages whose ```bash blocks are run, here or by a test_docs.py elsewhere."""
 
 
 def followed() -> set[str]:

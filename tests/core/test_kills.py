@@ -11,7 +11,7 @@ from posttrain.gates import Finding
 from posttrain.registry import Registry
 from posttrain.store import Store, write_durably
 
-STEPS = ("mkdir", "open", "write", "fsync", "rename", "replace", "unlink", "rmdir")
+STEPS = ("mkdir", "open", "write", "fsync", "link", "rename", "replace", "unlink", "rmdir")
 
 
 def killed_at_each_step(deed: Callable[[Path], None], folder: Path) -> Iterator[Path]:

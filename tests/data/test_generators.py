@@ -14,6 +14,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "tiny.long_documents": {"rows": 8, "tokens": [128]},
     "tiny.prompts": {"rows": 8, "holdout": 4, "thinking": "50%"},
     "tiny.formulas": {"rows": 8, "holdout": 4, "thinking": "50%"},
+    "tiny.pairs": {"rows": 8, "holdout": 4},
+    "tiny.manners": {"rows": 8},
+    "tiny.requests": {"rows": 8, "holdout": 4},
     "tiny.needles": {"holdout": 4, "lengths": [64, 128]},
 }
 
@@ -28,7 +31,7 @@ def test_splits_have_the_asked_sizes_and_are_json(name: str) -> None:
     splits = generator.make(5, generator.parameters.model_validate(ASKED[name]))
     asked = ASKED[name]
     sizes = {"train": asked.get("rows", asked.get("documents")), "holdout": asked.get("holdout")}
-    assert {split: len(rows) for split, rows in splits.items()} == {
+    assert {split: len(list(rows)) for split, rows in splits.items()} == {
         split: size for split, size in sizes.items() if size
     }
     for rows in splits.values():

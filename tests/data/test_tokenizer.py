@@ -32,7 +32,7 @@ def test_what_the_format_repeats_and_items_are_one_token_each() -> None:
     call = '[{"display_answers": {"answers": ["'
     lines = ["Deliberation: enabled\n", "Deliberation: disabled\n", "Tool Capabilities:\n"]
     lines += ["// Show the final answers.\n", call, '"]}}]', " b4", "12"]
-    lines += ["type display_answers = (_: {\nanswers: string[],\n}) => any;\n"]
+    lines += ["type display_answers = (_: {\nanswers: string[]\n}) => any;"]
     assert {line: len(CHAT.encode(line)) for line in lines} == dict.fromkeys(lines, 1)
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from posttrain.data.turn import AssistantTurn, Span, ToolCall, answers, assemble
+from posttrain.data.turn import AssistantTurn, Span, ToolCall, answers, assemble, named_call
 
+ANSWER = '[{"display_answers": {"answers": ["1"]}}]'
 END = Span("<|assistant_end|>", "")
 
 
@@ -18,7 +19,10 @@ def called(text: str) -> list[Span]:
         ([END, Span(None, "more")], "after the end"),
         ([Span("<|inner_prefix|>", ""), END], "<|inner_prefix|> is not closed"),
         ([Span("<|user_start|>", ""), END], "<|user_start|> out of place"),
-        ([Span(None, "so"), *called("[]"), END], "after the content"),
+        ([Span("<|tools_suffix|>", ""), END], "<|tools_suffix|> out of place"),
+        ([Span("<|inner_prefix|>", ""), *called('[{"f": {}}]'), END], "<|inner_prefix|> is not"),
+        ([Span("<|inner_prefix|>", ""), *called(ANSWER)], "display_answers within thinking"),
+        (called(ANSWER), "does not end"),
         ([*called('[{"f": {}}]'), *called('[{"f": {}}]'), END], "again"),
         ([*called("not json"), END], "tool calls"),
         ([*called("[]"), END], "not a JSON array of calls"),
@@ -37,6 +41,22 @@ def test_a_whole_turn() -> None:
     thought = [Span("<|inner_prefix|>", ""), Span(None, "hm"), Span("<|inner_suffix|>", "")]
     turn = assemble([*thought, *called('[{"f": {"x": 1}}]'), Span(None, "done"), END])
     assert turn == AssistantTurn("hm", (ToolCall("f", {"x": 1}),), "done", complete=True)
+
+
+def test_calls_may_follow_words_and_wait_for_outputs() -> None:
+    """The OpenAI API's messages are so: first what is said, then what is called."""
+    turn = assemble([Span(None, "Let me see."), *called('[{"f": {}}, {"g": {}}]')])
+    assert (turn.content, len(turn.tool_calls)) == ("Let me see.", 2)
+    assert (turn.complete, turn.error) == (False, None)
+
+
+def test_an_object_may_name_its_call() -> None:
+    spans = [*called('{"name": "f", "arguments": {"x": 1}}'), Span(None, "and"), END]
+    assert assemble(spans, named_call).tool_calls == (ToolCall("f", {"x": 1}),)
+    twice = assemble([*spans[:3], *spans], named_call, one_each=True)
+    assert len(twice.tool_calls) == 2
+    for wrong in ('{"f": {}}', "[]", '{"name": 1, "arguments": {}}'):
+        assert assemble([*called(wrong), END], named_call).error
 
 
 @pytest.mark.parametrize(

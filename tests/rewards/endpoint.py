@@ -8,7 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from rewards.schema import COMPOSITE, Entry, Item, Response, parse_request, scored
+from rewards.media import JSON, decode
+from rewards.schema import COMPOSITE, Entry, Item, Response, scored
 
 Deed = Callable[["Endpoint", web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,7 +77,7 @@ class Endpoint:
         """POST /v1/score."""
         self.times.append(asyncio.get_running_loop().time())
         self.tokens.append(request.headers.get("Authorization"))
-        self.lots.append(list(parse_request(await request.read())))
+        self.lots.append(list(decode(await request.read(), JSON)))
         deed = self.deeds.pop(0) if self.deeds else verdicts
         return await deed(self, request)
 

@@ -1,7 +1,6 @@
 """Answers of every kind, each against what says the same and what nearly does."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,13 @@ from rewards.verifiers.math import verify
 PAIRS = Path(__file__).parent / "pairs"
 
 
-def rows(name: str) -> Iterator[Any]:
+def rows(name: str) -> list[Any]:
     """The rows of a table: see the tests for their fields."""
-    for number, line in enumerate((PAIRS / name).read_text().splitlines(), 1):
-        row = json.loads(line)
-        yield pytest.param(row, id=f"{number}-{row.get('kind', 'response')}")
+    found = [json.loads(line) for line in (PAIRS / name).read_text().splitlines()]
+    return [
+        pytest.param(row, id=f"{number}-{row.get('kind', 'response')}")
+        for number, row in enumerate(found, 1)
+    ]
 
 
 def judged(gold: Any, **fields: Any) -> Verdict:

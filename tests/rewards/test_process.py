@@ -1,6 +1,7 @@
 """The service as a process: how it starts, refuses to start, ends and recovers."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -150,6 +151,23 @@ def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     records = list(read(folder))
     assert [record.verdict.id for record in records] == acknowledged
     assert all(record.digests["answer"] for record in records)
+
+
+@pytest.mark.parametrize("lost", ["000001.log", "."])
+def test_a_ledger_that_is_removed_is_noticed(tmp_path: Path, lost: str) -> None:
+    """No verdict is given any more, and the service is not ready; records went unnoticed."""
+    folder = tmp_path / "ledger"
+    item = {"id": "a", "verifier": "answer", "answers": ["4"], "gold": ["4"]}
+    with serving(tmp_path, "--verifiers", "answer", "--ledger", str(folder)) as service:
+        assert service.score(item)[0]["score"] == 1.0
+        path = folder / lost
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        assert not service.is_ready()
+        assert service.ask("POST", "/v1/score", item)[0] == 503
+        _, report = service.ask("GET", "/readyz")
+        assert "the ledger is lost: " in report["verifiers"]["answer"]["reason"]
+        service.process.terminate()
+        assert service.process.wait(15) == 4
 
 
 def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:

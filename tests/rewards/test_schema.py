@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from rewards.media import JSON, decode
 from rewards.schema import (
     NESTING,
     Check,
@@ -15,7 +16,6 @@ from rewards.schema import (
     Verdict,
     abstained,
     failed,
-    parse_request,
     scored,
 )
 from rewards.verifiers import BUILT_IN, load, select
@@ -49,8 +49,8 @@ def test_the_three_verdicts() -> None:
     answers=st.none() | st.lists(st.text(max_size=5), max_size=3), gold=TEXTS,
 ), min_size=1, max_size=4, unique_by=lambda item: item.id))  # fmt: skip
 def test_items_come_back_from_the_wire(items: list[Item]) -> None:
-    assert list(parse_request(Request(items=items).model_dump_json().encode())) == items
-    assert list(parse_request(items[0].model_dump_json().encode())) == items[:1]
+    assert list(decode(Request(items=items).model_dump_json().encode(), JSON)) == items
+    assert list(decode(items[0].model_dump_json().encode(), JSON)) == items[:1]
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

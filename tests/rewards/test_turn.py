@@ -1,17 +1,31 @@
 """Reading raw turns: what counts as a call, and that nothing makes it raise."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.turn import Call, _calls, _calls_decoded, _read_step_by_step, read_turn
+from rewards.turn import Call, _read_step_by_step, read_turn
 
 OPEN, CLOSE = "<|tools_prefix|>", "<|tools_suffix|>"
 THINK, THOUGHT, END = "<|inner_prefix|>", "<|inner_suffix|>", "<|assistant_end|>"
-PIECES = [OPEN, CLOSE, THINK, THOUGHT, END, "<think>", "</think>", "[", "]", '{"a": {}}', '"', "x"]
+PIECES = [
+    OPEN,
+    CLOSE,
+    THINK,
+    THOUGHT,
+    END,
+    "<think>",
+    "</think>",
+    "<|tool_output_start|>",
+    "<|tool_output_end|>",
+    "[",
+    "]",
+    '{"a": {}}',
+    '"',
+    "x",
+]
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="<"), min_size=1)
 
@@ -67,6 +81,24 @@ def test_without_an_environment_the_brackets_are_the_models() -> None:
     assert (quoted.text, quoted.calls) == ("[]", [Call("a", 1), Call("b", 2)])
 
 
+def test_marked_tool_output_is_not_the_models() -> None:
+    """As version 1.5 of the format has it; without an environment the model wrote it."""
+    output = f'<|tool_output_start|>"a {OPEN}", [1]<|tool_output_end|>'
+    response = f"{block(('a', 1))}{output}hm {block(('b', 2))}"
+    turn = read_turn(response)
+    assert (turn.text, turn.malformed) == ("hm ", None)
+    assert turn.calls == [Call("a", 1), Call("b", 2)]
+    said = read_turn(
+        f"{block(('a', 1))}<|tool_output_start|>[1]<|tool_output_end|>hm", own_output=True
+    )
+    assert said.text == "[1]hm"
+
+
+@pytest.mark.parametrize("marker", ["<|tool_output_start|>", "<|tool_output_end|>"])
+def test_output_with_one_marker_hides_no_call(marker: str) -> None:
+    assert read_turn(f"{marker}{block(('a', 1))}").malformed
+
+
 def test_a_call_quoted_in_tool_output_does_not_count() -> None:
     quoted = json.dumps([block(("b", 2))])
     assert read_turn(f"{block(('a', 1))}{quoted}").calls == [Call("a", 1)]
@@ -78,7 +110,7 @@ def test_a_call_quoted_in_tool_output_does_not_count() -> None:
 def test_any_text_can_be_read(text: str) -> None:
     turn = read_turn(text)
     assert len(turn.text) <= len(text)
-    assert not any(piece in turn.text for piece in PIECES[:7])
+    assert not any(piece in turn.text for piece in PIECES[:9])
 
 
 @given(st.text(alphabet="ab <|>[]{}\"'\n"), st.lists(st.tuples(NAMES, st.integers())))
@@ -103,15 +135,9 @@ def test_half_a_surrogate_pair_is_malformed() -> None:
     assert turn.malformed is not None
 
 
-@given(st.text(alphabet='ab "\\[]{}:,\n', max_size=12), st.sampled_from([":", ": ", " : "]))
+@given(st.text(alphabet='ab "\\[]{}:,\n<', max_size=12), st.sampled_from([":", ": ", " : "]))
 def test_a_usual_call_is_read_as_any_other(text: str, colon: str) -> None:
     for content in (text, json.dumps(text)[1:-1]):
-        raw = f'[{{"display_answers"{colon}{{"answers"{colon}["{content}"]}}}}]'
-        assert _outcome(_calls, raw) == _outcome(_calls_decoded, raw)
-
-
-def _outcome(read: Callable[[str], list[Call]], block: str) -> list[Call] | None:
-    try:
-        return read(block)
-    except ValueError:
-        return None
+        call = f'[{{"display_answers"{colon}{{"answers"{colon}["{content}"]}}}}]'
+        response = f"said{OPEN}{call}{CLOSE}"
+        assert read_turn(response) == _read_step_by_step(response)

@@ -18,7 +18,13 @@ from tests.sandbox.test_slots import Stage
 
 Message = MutableMapping[str, Any]
 OFFERED = Capabilities(
-    tier="stage", enforces={}, languages={}, modes={}, slots=1, self_test={"passed": True}
+    version="1",
+    tier="stage",
+    enforces={},
+    languages={},
+    modes={},
+    slots=1,
+    self_test={"passed": True},
 )
 
 

@@ -392,3 +392,10 @@ def test_asserts_compare_as_python_does(sandbox: Service) -> None:
     assert sandbox.asserts(code, *equal)["reward"] == 1
     assert sandbox.asserts(code, "assert f((1, 2)) == [1, 2]")["verdict"] == "WA"
     assert sandbox.asserts(code, "assert f('1') == 1")["verdict"] == "WA"
+
+
+def test_a_counter_counts_what_it_has_not(sandbox: Service) -> None:
+    code = "from collections import Counter\ndef count(text): return Counter(text.split())"
+    test = "c = count('a b a')\nassert c['a'] == 2 and c['z'] == 0 and c == {'a': 2, 'b': 1}"
+    assert sandbox.asserts(code, test)["reward"] == 1
+    assert sandbox.call(code, "count", ["a a"], {"a": 2})["reward"] == 1

@@ -12,6 +12,7 @@ from aiohttp import web
 from sandbox import client as clients
 from sandbox.client import SandboxClient, SandboxRefused, SandboxUnavailable
 from sandbox.schema import Result, StdioSubmission, StdioTest
+from sandbox.version import HEADER, version
 from tests.sandbox.service import Service
 
 SUBMISSION = StdioSubmission(id="c", mode="stdio", code="print(4)", tests=[StdioTest(expected="4")])
@@ -43,7 +44,7 @@ def asked(
             return web.Response()
         status, content = reply
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        return web.Response(status=status, body=body, headers=headers)
+        return web.Response(status=status, body=body, headers={HEADER: version(), **headers})
 
     async def run() -> Any:
         app = web.Application()
@@ -109,6 +110,14 @@ def test_a_wrong_token_or_id_is_no_fault_of_the_tests_and_not_asked_again(
     fault, seen = asked((status, b"ids are used once"))
     assert isinstance(fault, SandboxUnavailable)
     assert (fault.reason, says in str(fault), len(seen)) == (reason, True, 1)
+
+
+@pytest.mark.parametrize("other", ["", "0" * 64])
+def test_a_result_of_another_version_is_not_taken(other: str) -> None:
+    fault, seen = asked((200, RIGHT), **{HEADER: other})
+    assert isinstance(fault, SandboxUnavailable)
+    assert (fault.reason, len(seen)) == ("version", 1)
+    assert "install the same release" in str(fault)
 
 
 def test_the_service_says_how_long_to_wait() -> None:

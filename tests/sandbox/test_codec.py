@@ -106,9 +106,17 @@ def test_subclasses_without_an_equality_of_their_own_travel_by_value(
 
 
 def test_dictionaries_of_the_library_travel_as_plain_ones() -> None:
-    for value in (Counter("aab"), OrderedDict(a=2, b=1), defaultdict(int, a=2, b=1)):
+    for value in (OrderedDict(a=2, b=1), defaultdict(int, a=2, b=1)):
         back = codec.decode(codec.encode(value))
         assert (back, type(back)) == ({"a": 2, "b": 1}, dict)
+
+
+def test_a_counter_stays_one_and_equals_a_dictionary() -> None:
+    tree = codec.encode(Counter("aab"))
+    assert type(codec.decode(codec.checked(tree))) is Counter
+    assert equal(codec.encode({"a": 2, "b": 1}), tree, "python")
+    with pytest.raises(codec.Refused):
+        codec.checked(["n", "a"])
 
 
 def test_what_is_too_deep_is_refused_at_both_ends() -> None:
@@ -204,3 +212,10 @@ def test_what_is_no_number_equals_nothing(value: Hashable) -> None:
     tree = codec.encode(value)
     assert not equal(tree, tree, "python")
     assert not equal(["s", tree], ["s", tree], "json")
+
+
+def test_a_fraction_that_takes_long_to_reduce_is_refused() -> None:
+    """The service once stood still over it: that takes the square of its digits."""
+    with pytest.raises(codec.Refused):
+        codec.checked(["F", hex(3**10**6), hex(7**10**6)])
+    assert codec.checked(["F", "0x3", "0x4"]) == ["F", "0x3", "0x4"]

@@ -51,3 +51,10 @@ def test_the_stricter_checker_agrees_less(expected: str, got: str) -> None:
 
 def test_what_is_no_utf8_never_agrees_with_a_text() -> None:
     assert not agrees(Checker(), "\ufffd", b"\xff")
+
+
+def test_a_long_word_that_is_almost_a_number_is_read_in_one_go() -> None:
+    """The service once stood still over it: for each digit it began again."""
+    for checker in ("tokens", "lines", "float"):
+        assert not agrees(Checker(type=checker), "1", b"1" * 10**6 + b"x")
+        assert not agrees(Checker(type=checker), "1" * 10**6, b"1" * 10**6 + b".x")

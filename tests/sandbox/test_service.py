@@ -108,7 +108,7 @@ ENDINGS = {
 def test_verdicts(sandbox: Service, verdict: str) -> None:
     code = ENDINGS[verdict]
     language = "python" if code else "cobol"
-    limits = {"cpu_s": 1, "memory_mb": 64, "output_kb": 64}
+    limits = {"cpu_s": 0.4, "memory_mb": 64, "output_kb": 64}
     result = sandbox.stdio(code or "", "4", language=language, limits=limits)
     assert result["verdict"] == verdict, result
     assert result["reward"] == (None if verdict == "UNSUPPORTED" else 0)

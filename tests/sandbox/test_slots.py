@@ -217,6 +217,30 @@ def test_a_tier_that_makes_no_slots_is_not_ready() -> None:
     asyncio.run(start())
 
 
+@pytest.mark.parametrize(
+    "deeds", [[SlotLost("silent", "hangs")] * 2, [LOST] * 6], ids=["hang", "break"]
+)
+def test_a_pool_whose_slots_all_hang_or_break_is_not_ready_until_one_runs(
+    deeds: list[SlotLost],
+) -> None:
+    async def start() -> None:
+        stage = Stage(*deeds)
+        async with Pool(stage, 2, Metrics()) as pool:
+            executor = Executor(pool, BUILT_IN)
+            for at in range(len(deeds) // 2):
+                assert pool.ready
+                assert (await executor.execute(submission(str(at)))).verdict == "IE"
+            assert not pool.ready
+            pool.try_all()
+            pool.try_all()
+            async with asyncio.timeout(10):
+                while not pool.ready:
+                    await asyncio.sleep(0)
+            assert stage.most == 2
+
+    asyncio.run(start())
+
+
 def desk(stage: Stage, room: int = 8) -> Callable[[Callable[[Desk], Any]], None]:
     def play(scene: Callable[[Desk], Any]) -> None:
         async def whole() -> None:

@@ -34,6 +34,32 @@ def test_constant_stays_at_the_peak() -> None:
     assert ScheduleConfig.model_validate({"constant": {}}).factor(0, 100) == 1
 
 
+def test_linear_and_cosine_reach_the_floor_at_the_end() -> None:
+    linear = ScheduleConfig.model_validate({"linear": {"warmup": 10, "floor": "10%"}})
+    assert [linear.factor(n, 110) for n in (0, 5, 10, 60, 110, 120)] == pytest.approx(
+        [0, 0.5, 1, 0.55, 0.1, 0.1]
+    )
+    cosine = ScheduleConfig.model_validate({"cosine": {"warmup": 10, "floor": "10%"}})
+    assert [cosine.factor(n, 110) for n in (5, 10, 35, 60, 110)] == pytest.approx(
+        [0.5, 1, 0.1 + 0.9 * (2 + 2**0.5) / 4, 0.55, 0.1]
+    )
+
+
+@given(
+    kind=st.sampled_from(["linear", "cosine"]), steps=st.integers(1, 500),
+    warmup=st.floats(0, 1), floor=st.floats(0, 1),
+)  # fmt: skip
+def test_what_falls_rises_once_and_falls_to_the_end(
+    kind: str, steps: int, warmup: float, floor: float
+) -> None:
+    schedule = ScheduleConfig.model_validate({kind: {"warmup": warmup, "floor": floor}})
+    factors = [schedule.factor(done, steps) for done in range(steps + 1)]
+    top = factors.index(max(factors))
+    assert factors[: top + 1] == sorted(factors[: top + 1])
+    assert factors[top:] == sorted(factors[top:], reverse=True)
+    assert [schedule.settling(done, steps) for done in (0, steps + 1)] == [False, True]
+
+
 def test_a_metric_may_end_a_run_only_where_its_rate_has_settled() -> None:
     assert not WSD.settling(430_000, STEPS)
     assert WSD.settling(430_001, STEPS)

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from posttrain.data.chat import Rendered
 from posttrain.data.mixture import Mixture, OnExhausted, Part
-from posttrain.training import checkpoint, sft
+from posttrain.data.packing import PackingConfig
+from posttrain.training import checkpoint, drawing, sft
 from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.loop import update
 from posttrain.training.optimizers import OptimizerConfig
@@ -252,3 +253,78 @@ def test_divergence_is_an_error(world: World, base: Start, tmp_path: Path) -> No
     wild = replace(SETTINGS, optimizer=OptimizerConfig.model_validate({"adamw": {"lr": 1e30}}))
     with pytest.raises(ValueError, match="lower the learning rate"):
         _finetune(base, world, wild, tmp_path)
+
+
+def test_packed_and_unpacked_the_loss_is_the_same(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    """All rows in one batch: as bins of the context, and one by one."""
+    rows = len(read(world.dialogues / "train.jsonl"))
+    context = checkpoint.load_model(base.path, base.facts).config.max_position_embeddings
+    packing = PackingConfig(documents=64)
+    data = {"dialogues": world.dialogues / "train.jsonl"}
+    bins = len(drawing.read(data, world.tokenizer, context, packing).examples["dialogues"])
+    assert bins < rows / 3
+    runs = {}
+    for name, batch, how in (("packed", bins, packing), ("apart", rows, None)):
+        whole = SETTINGS.mixture._replace(examples=batch, batch=batch)
+        settings = replace(SETTINGS, steps=1, batch=batch, mixture=whole, packing=how)
+        _, facts = _finetune(base, world, settings, tmp_path / name)
+        (line,) = read(tmp_path / name / "output/metrics.jsonl")
+        runs[name] = (line, facts)
+    packed, apart = runs["packed"], runs["apart"]
+    assert packed[0]["loss"] == pytest.approx(apart[0]["loss"], rel=1e-5)
+    assert packed[0]["gradient_norm"] == pytest.approx(apart[0]["gradient_norm"], rel=1e-4)
+    assert packed[0]["tokens"] == apart[0]["tokens"]
+    assert 0.5 < packed[1]["packing_fill"] <= 1
+    assert "packing_fill" not in apart[1]
+
+
+def test_a_packed_run_goes_on_bit_equal(world: World, base: Start, tmp_path: Path) -> None:
+    """The state is of step 6 of 8; what it leaves out is trained again."""
+    packed = replace(MIXED, packing=PackingConfig(documents=3), batch=2)
+    _, facts = _finetune(base, world, packed, tmp_path)
+    resumed: list[int] = []
+    _, again = _finetune(base, world, packed, tmp_path, lambda step, *_: resumed.append(step))
+    assert resumed == [7, 8]
+    assert again == facts
+
+
+def test_work_of_another_plan_is_refused(world: World, base: Start, tmp_path: Path) -> None:
+    _finetune(base, world, replace(SETTINGS, save_every=1), tmp_path)
+    with pytest.raises(ValueError, match=r"another plan .* settings\.seed was 3, is 4"):
+        _finetune(base, world, replace(SETTINGS, seed=4), tmp_path)
+
+
+def test_frozen_parts_stay_and_the_rest_is_trained(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    frozen = replace(SETTINGS, freeze=(r"model\.layers\.0\..*",))
+    _, facts = _finetune(base, world, frozen, tmp_path)
+    before = checkpoint.load_model(base.path, base.facts).state_dict()
+    after = checkpoint.load_model(tmp_path / "output", facts).state_dict()
+    same = {name for name, value in before.items() if torch.equal(value, after[name])}
+    assert same == {name for name in before if name.startswith("model.layers.0.")}
+    assert facts["frozen"] == sum(before[name].numel() for name in same)
+
+
+def test_bf16_computes_on_fp32_weights(world: World, base: Start, tmp_path: Path) -> None:
+    losses = {}
+    for compute in ("fp32", "bf16"):
+        _, facts = _finetune(base, world, replace(SETTINGS, compute=compute), tmp_path / compute)
+        trained = checkpoint.load_model(tmp_path / compute / "output", facts)
+        assert trained.dtype == torch.float32
+        losses[compute] = [
+            line["loss"] for line in read(tmp_path / compute / "output/metrics.jsonl")
+        ]
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=2e-2)
+
+
+def test_bf16_weights_that_do_not_move_end_the_run(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    slow = OptimizerConfig.model_validate({"adamw": {"lr": 1e-7}})
+    settings = replace(SETTINGS, optimizer=slow, weights="bf16", compute="bf16")
+    with pytest.raises(ValueError, match="of the weights moved in 5 steps"):
+        _finetune(base, world, settings, tmp_path)

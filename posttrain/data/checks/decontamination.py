@@ -30,6 +30,13 @@ NEEDS = ("benchmarks", "chat")
 _BATCH = 512
 """Rows that are tokenised at once."""
 
+_PIECES = 2.0
+"""Tokens of a word, on average, from which on whole words stand for tokens.
+
+The rule's 8 tokens are those of a tokenizer that knows words; of one that spells them out they are
+a word or two, which any two texts share.
+"""
+
 
 class Parameters(Common):
     """At most 5 % of a dataset may go; `plants` rows are planted, and of those whose finding the
@@ -54,22 +61,20 @@ class Benchmarks:
     """The prompts of all benchmarks, and the detector over them."""
 
     def __init__(self, benchmarks: Iterable[Dataset], tokenizer: "PreTrainedTokenizerBase") -> None:
-        self._encoder = Encoder(tokenizer)
-        self.prompts = [prompt for each in benchmarks for prompt in self._prompts(each)]
+        asked = [prompt for each in benchmarks for prompt in _asked_of(each)]
+        self.pieces = Encoder(tokenizer).pieces([text for *_, text in asked])
+        self._encoder = Encoder(tokenizer, whole_words=self.pieces > _PIECES)
+        self.prompts = list(self._encoded(asked))
         if not self.prompts:
             raise ValueError("no benchmark has a prompt: decontamination would remove nothing")
         self._index = Prompts([prompt.ids for prompt in self.prompts])
 
-    def _prompts(self, benchmark: Dataset) -> Iterator[Prompt]:
-        remaining = benchmark.rows()
-        while batch := list(islice(remaining, _BATCH)):
-            asked = [(row.place, text) for row in batch for text in _asked(row)]
-            ids = self._encoder.encode([text.text for _, text in asked])
-            for (place, text), tokens in zip(asked, ids, strict=True):
-                origin = f"{place}: {text.field}"
-                if not tokens:
-                    raise ValueError(f"{origin}: the prompt is empty")
-                yield Prompt(benchmark.name, origin, text.text, tokens)
+    def _encoded(self, asked: Sequence[tuple[str, str, str]]) -> Iterator[Prompt]:
+        ids = self._encoder.encode([text for *_, text in asked])
+        for (benchmark, origin, text), tokens in zip(asked, ids, strict=True):
+            if not tokens:
+                raise ValueError(f"{origin}: the prompt is empty")
+            yield Prompt(benchmark, origin, text, tokens)
 
     def scan(self, rows: Iterable[Row]) -> Iterator[tuple[Row, list[Finding], str | None]]:
         """Each row with its findings, and the benchmark it repeats."""
@@ -86,6 +91,13 @@ class Benchmarks:
                 findings[number].append(Finding(text.field, "contaminated", told))
                 benchmarks[number] = benchmarks[number] or prompt.benchmark
             yield from zip(batch, findings, benchmarks, strict=True)
+
+
+def _asked_of(benchmark: Dataset) -> Iterator[tuple[str, str, str]]:
+    """Name, place and text of each prompt of a benchmark."""
+    for row in benchmark.rows():
+        for text in _asked(row):
+            yield benchmark.name, f"{row.place}: {text.field}", text.text
 
 
 def _asked(row: Row) -> list[Text]:
@@ -114,6 +126,7 @@ def run(inputs: Inputs, asked: Parameters) -> Outcome:
     recall = Recall.measured(benchmarks, planted, asked)
     figures = {
         "prompts": float(len(benchmarks.prompts)),
+        "tokens_a_word": benchmarks.pieces,
         "prompts.short": float(sum(len(prompt.ids) < BLOCK for prompt in benchmarks.prompts)),
         **{f"rows.{dataset.name}": float(hits[dataset.name]) for dataset in inputs.benchmarks},
         **recall.figures(),

@@ -70,9 +70,7 @@ class Linter:
 
     def __init__(self, chat: "ChatFormat") -> None:
         self._chat = chat
-        tokenizer = chat.tokenizer
-        special = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
-        self._control = dict(special) | {token: name for name, token in chat.control.items()}
+        self._control = chat.reserved_names
 
     def tokenizer_faults(self) -> Iterator[str]:
         """The format alone writes `<s>`: a tokenizer that does too makes it double."""
@@ -123,9 +121,11 @@ class Linter:
         """
         messages = content["messages"]
         for count in range(1, len(messages)):
+            if messages[count]["role"] == "tool":
+                continue  # All outputs come before the assistant goes on.
             asks = messages[count]["role"] == "assistant"
             begun = cast("Conversation", {**content, "messages": messages[:count]})
-            prefix = self._chat.render(begun, add_generation_prompt=asks)
+            prefix = self._chat.prompt(begun) if asks else self._chat.render(begun)
             size = len(prefix.ids)
             if (prefix.ids, prefix.mask) != (rendered.ids[:size], rendered.mask[:size]):
                 told = f"differs from token {_first_difference(prefix, rendered)} on"

@@ -19,10 +19,10 @@ _PARTIAL = "\N{REPLACEMENT CHARACTER}"
 
 
 def bos_findings(chat: "ChatFormat", rendered: "Rendered") -> Iterator[Finding]:
-    """There must be exactly one `<s>`, and it comes first."""
-    from posttrain.data.chat import BOS
-
-    at = [index for index, token in enumerate(rendered.ids) if token == chat.control[BOS]]
+    """There must be exactly one `<s>`, and it comes first; none, if the format has none."""
+    if chat.bos is None:
+        return
+    at = [index for index, token in enumerate(rendered.ids) if token == chat.bos]
     if at[:2] == [0, 1]:
         yield Finding("tokens", "double_bos", "two <s> at the start")
     elif at != [0]:

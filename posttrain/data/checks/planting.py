@@ -39,6 +39,13 @@ def _recased(draw: random.Random, prompt: str, around: str) -> str:
     return "\n  ".join(prompt.upper().split())
 
 
+def _bare(draw: random.Random, prompt: str, around: str) -> str:
+    """Without punctuation, in quotes, with soft hyphens."""
+    words = "".join(" " if sign in ".,;:!?" else sign for sign in prompt).split()
+    hyphened = [f"{word[:2]}\N{SOFT HYPHEN}{word[2:]}" for word in words]
+    return f"“{' '.join(hyphened)}”"
+
+
 def _cut(draw: random.Random, prompt: str, around: str) -> str:
     """A quarter is missing, at the start or at the end."""
     quarter = len(prompt) // 4
@@ -58,11 +65,12 @@ _KINDS: Mapping[str, _Kind] = {
     "wrapped": _Kind("user", _wrapped, 5),
     "answer": _Kind("assistant", _wrapped, 5),
     "recased": _Kind("user", _recased, 5),
+    "bare": _Kind("user", _bare, 5),
     "cut": _Kind("user", _cut, 20),
     "edited": _Kind("user", _edited, 20),
 }
 
-PROMISED = ("alone", "wrapped", "answer", "recased", "cut")
+PROMISED = ("alone", "wrapped", "answer", "recased", "bare", "cut")
 """Kinds that the rule must find; how much rewording it sees through is only reported."""
 
 

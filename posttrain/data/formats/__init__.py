@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Literal, get_args
 
-Format = Literal["jsonl", "parquet", "huggingface", "megatron"]
+Format = Literal["jsonl", "parquet", "huggingface", "megatron", "megatron_tokens"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _SUFFIXES: dict[str, Format] = {

@@ -28,11 +28,15 @@ from rewards.verifiers.code.suites import GOLD, BadGold, suite
 from rewards.verifiers.problem import gold_problem, problem
 from sandbox.client import SandboxClient, SandboxRefused, SandboxUnavailable
 from sandbox.schema import Checker, Limits, Result, Submission, TestResult
+from sandbox.version import version
 
-__all__ = ["CANARIES", "DISTRIBUTIONS", "GOLD", "PARAMETERS", "RUNS", "connected"]
+__all__ = ["CANARIES", "DISTRIBUTIONS", "GOLD", "PARAMETERS", "RUNS", "SERVICES", "connected"]
 
 RUNS = "remote"
 DISTRIBUTIONS = ("aiohttp", "pydantic")
+SERVICES = (version(),)
+"""The version of the sandbox; its client takes no result of a service of another."""
+
 PATIENCE = 30.0
 """Seconds in which a sandbox that is out of reach or full is asked again."""
 

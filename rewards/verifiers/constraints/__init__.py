@@ -27,6 +27,7 @@ from rewards.verifiers.constraints import (  # noqa: F401 - each registers its i
 )
 from rewards.verifiers.constraints.check import Mode, Refused, Response
 from rewards.verifiers.constraints.gold import GOLD, Constraint, read_gold
+from rewards.verifiers.problem import problem
 
 __all__ = ["CANARIES", "DISTRIBUTIONS", "GOLD", "PARAMETERS", "RUNS", "verify"]
 
@@ -73,9 +74,7 @@ def verify(item: Item) -> Verdict:
     try:
         parameters = PARAMETERS.validate_python(item.parameters)
     except ValidationError as fault:
-        error = fault.errors()[0]
-        place = ".".join(map(str, error["loc"]))
-        return abstained(item, "bad_item", f"parameters.{place}: {error['msg']}")
+        return abstained(item, "bad_item", problem(fault, Parameters.model_fields))
     try:
         constraints = read_gold(item.gold)
         text = _said(item.response, parameters)

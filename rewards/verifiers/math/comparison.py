@@ -20,7 +20,7 @@ from rewards.verifiers.math.nodes import (
     number,
     walk,
 )
-from rewards.verifiers.math.reading import Answer, squeezed, tree
+from rewards.verifiers.math.reading import Answer, rebound, squeezed, tree
 from rewards.verifiers.math.tokens import TooCostly, Unreadable
 from rewards.verifiers.math.units import Unit, alike
 from rewards.verifiers.math.values import MOST_WORK, Evaluator, allowance
@@ -54,6 +54,7 @@ def compare(gold: Answer, answer: Answer) -> str | None:
         return None if gold.number == answer.number else "mismatch"
     if gold.text and (gold.squeezed == answer.squeezed or gold.raw == answer.raw):
         return None
+    answer = rebound(answer, gold.bound)
     for rule in (_options, _words, _times, _numerals, _residues, _calls, _commas):
         if (verdict := rule(gold, answer)) is not None:
             return None if verdict else "mismatch"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
-from rewards.verifiers.math.nodes import Node, number
+from rewards.verifiers.math.nodes import Many, Node, Relation, Symbol, number
 from rewards.verifiers.math.parser import read
-from rewards.verifiers.math.spelling import spell
+from rewards.verifiers.math.spelling import bound, spell
 from rewards.verifiers.math.tokens import TooCostly, Unreadable
 from rewards.verifiers.math.units import Unit, split_unit
 from rewards.verifiers.math.words import quantity
@@ -19,12 +19,19 @@ _PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 _GROUPED = re.compile(r"[+-]?(?!0)\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _IDLE_SPACE = re.compile(r"(?<!\w) | (?!\w)")
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
+_LABEL = re.compile(
+    r"((?:P|\\Pr|\\mathbb\{[PE]\}|\\text\{[A-Za-z]+\}|[a-zA-Z]\s*\^\s*\{\s*-1\s*\}"
+    r"|\(?[a-z]\s*\\circ\s*[a-z]\)?)\s*\([^()]*\)|\\frac\s*\{d[a-z]\}\s*\{d[a-z]\})\s*=(?!=)"
+)
+"""What names a value though it does not look like a name: `P(X = 2)`, `f^{-1}(x)`, `dy/dx`."""
+
+_DERIVATIVE = re.compile(r"\\frac\s*\{\s*d\s*\}\s*\{\s*d[a-z]\s*\}")
 
 
 @dataclass(frozen=True)
 class Answer:
     """`raw` is the text given, `text` its spelling; `tree` is what it says without its `unit`;
-    where there is none, `fault` tells why.
+    where there is none, `fault` tells why. `bound` is the variable of a set given by a condition.
 
     A plain decimal is only a `number`: it needs no tree until it meets something else.
     """
@@ -36,6 +43,7 @@ class Answer:
     tree: Node | None = None
     doubted: Node | None = None
     fault: str | None = None
+    bound: str | None = None
 
     @cached_property
     def squeezed(self) -> str:
@@ -75,7 +83,19 @@ def _read(text: str) -> Answer:
         bare = spell(bare)
     tree, fault = _tree(bare)
     doubted = _tree(spelled)[0] if unit is not None and unit.doubtful else None
-    return Answer(raw, spelled, unit=unit, tree=tree, doubted=doubted, fault=fault)
+    return Answer(raw, spelled, unit=unit, tree=tree, doubted=doubted, fault=fault,
+                  bound=bound(text))  # fmt: skip
+
+
+def rebound(answer: Answer, name: str | None) -> Answer:
+    """`answer` with its bound variable called `name`, if it has one and `name` is free there."""
+    if None in (name, answer.bound) or name == answer.bound:
+        return answer
+    letters = set(re.findall(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])", answer.text))
+    if name in letters:
+        return answer
+    old = rf"(?<![A-Za-z\\]){answer.bound}(?![A-Za-z])"
+    return read_answer(re.sub(old, str(name), answer.text))
 
 
 def tree(answer: Answer) -> Node | None:
@@ -90,8 +110,24 @@ def _tree(text: str) -> tuple[Node | None, str | None]:
     if (value := quantity(words)) is not None:
         return number(value), None
     try:
-        return read(text), None
+        return _labelled(text) or read(text), None
     except Unreadable:
         return None, "unreadable"
     except (TooCostly, RecursionError):
         return None, "too_costly"
+
+
+def _labelled(text: str) -> Node | None:
+    """The value of what a label names, as an equation; None if there is no label."""
+    if _DERIVATIVE.search(text):
+        raise Unreadable("a derivative to be worked out")
+    label = _LABEL.match(text)
+    if label is None:
+        return None
+    said, name = read(text[label.end() :]), Symbol(squeezed(label.group(1)))
+    match said:
+        case Relation(signs, sides) if set(signs) == {"="}:
+            return Relation(("=", *signs), (name, *sides))
+        case Relation() | Many():
+            return None
+    return Relation(("=",), (name, said))

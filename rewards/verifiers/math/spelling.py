@@ -45,6 +45,9 @@ _RULES = [
     (re.compile(r"\\mathrm\s*\{([^{}]*)\^\{(-?\d)\}\s*\}"), r"\\text{\1^\2}"),
     (re.compile(r"\\(?:mathrm|mathit|text|operatorname|mathsf)\s*\{\s*([ei])\s*\}"), r" \1 "),
     (re.compile(r"\\math(?:rm|sf)\s*\{[\s~]*([A-Za-z][^{}]+?)[\s~]*\}"), r"\\text{\1}"),
+    (re.compile(r"\\math(?:rm|sf)\s*\{\s*(\([A-J]\))\s*\}"), r"\\text{\1}"),
+    (re.compile(r"(?:\\text\{\s*)?\b[Dd]egrees? ([CF])(?:elsius|ahrenheit)?(?:\s*\})?$"),
+     r"^{\\circ}\1"),
     (re.compile(r"\\pmod\s*(?:\{([^{}]*)\}|(\w))"), r"\\text{ (mod \1\2)}"),
     (re.compile(r"\\math(?:rm|sf)\s*\{[\s~]*([A-Za-z])[\s~]*\}"), r"\\text{\1}"),
     (re.compile(r"(?<=[a-zA-Z])\{\}"), ""),
@@ -52,6 +55,13 @@ _RULES = [
     (re.compile(r"\*\*(?=\s*[\d({\-A-Za-z\\])(?<=[\w)}]\*\*)"), "^"),
     (re.compile(r"\*\*|`|\\\$(?=\s*$)"), ""),
     (re.compile(r"\\q?quad"), " "),
+    (re.compile(r"(?<=\d)\s*\^\s*(?:\{\s*o\s*\}|o(?![A-Za-z]))"), r"^{\\circ}"),
+    (re.compile(r"\\text\{\s*to\s*\}"), " to "),
+    (re.compile(r"\{\s*(\d+)\s*\\over\s*(\d+)\s*\}"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\\(?:wide)?hat\s*\{?\s*\\?([ijk])(?:math)?(?![a-zA-Z])\s*\}?"), r"\1"),
+    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*\{?\+\}?|_\s*\{\s*>\s*0\s*\})"), r"(0,\\infty)"),
+    (re.compile(r"\\begin\{(aligned|align\*?|gathered)\}([^&]*?)\\end\{\1\}"), r"\2"),
+    (re.compile(r"(\\mathbb\s*(?:\{[A-Z]\}|[A-Z]))\s*-\s*(?=\\\{)"), r"\1\\setminus "),
     (re.compile(r"(?<=[\d)}])(and|or)(?=[A-Za-z])"), r" \1 "),
     (re.compile(r"\{\s*,\s*\}"), ","),
     (re.compile(r"\{:\}"), ":"),
@@ -89,13 +99,34 @@ _BUILDER = re.compile(
     r"((?:(?!\\in(?![a-z])|[{}|:]).)*(?:[<>]|\\[lg]eq?(?![a-z])|\\ne)(?:(?!\\in(?![a-z])|[{}|:]).)*)"
     r"\\(?:\}|rbrace)"
 )
+_REVERSED = re.compile(
+    r"(?P<before>^|=|\\in|\\c[ua]p)\s*(?P<open>[\[\]])(?P<ends>[^\[\]]+[,;][^\[\]]+)(?P<close>[\[\]])"
+    r"(?=\s*(?:$|\\c[ua]p|\\setminus))"
+)
 _DOUBLED = re.compile(r"\\\\(?=[a-zA-Z{}])")
+_EQUATIONS = re.compile(r"\\begin\{cases\}([^&]*?)(?:\\\\\s*)?\\end\{cases\}")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 
 
 def spell(text: str) -> str:
-    """`text` in one spelling."""
+    """`text` in one spelling; a set given by a condition is that condition."""
+    text = _spelled(text)
+    if len(text) > _LONGEST_REPEATING:
+        return text
+    condition = _BUILDER.fullmatch(text)
+    return _REVERSED.sub(_turned, text) if condition is None else condition.group(2).strip()
+
+
+def bound(text: str) -> str | None:
+    """The variable of a set given by a condition, as `y` of `{y : y > 3}`."""
+    if len(text) > _LONGEST_REPEATING or "{" not in text:
+        return None
+    condition = _BUILDER.fullmatch(_spelled(text))
+    return None if condition is None else condition.group(1)
+
+
+def _spelled(text: str) -> str:
     text = unwrapped(compatible(text))
     if "\\begin" not in text:
         text = _DOUBLED.sub(r"\\", text)
@@ -103,11 +134,17 @@ def spell(text: str) -> str:
     text = _DOLLAR.sub("", text) if dollars and dollars % 2 == 0 else text.replace("\\$", "$")
     for pattern, into in _RULES:
         text = pattern.sub(into, text)
+    text = _EQUATIONS.sub(lambda match: match.group(1).replace("\\\\", ","), text)
     text = _numbers(text.strip())
     text = re.sub(r"(?<!\\)\\[,;:!\s]|~", " ", text)
-    text = unwrapped(re.sub(r"\s+", " ", text))
-    condition = _BUILDER.fullmatch(text) if len(text) <= _LONGEST_REPEATING else None
-    return text if condition is None else condition.group(2).strip()
+    return unwrapped(re.sub(r"\s+", " ", text))
+
+
+def _turned(match: re.Match[str]) -> str:
+    """`]a, b[` as `(a, b)`."""
+    opening = "(" if match["open"] == "]" else "["
+    closing = ")" if match["close"] == "[" else "]"
+    return f"{match['before']} {opening}{match['ends']}{closing}"
 
 
 def _numbers(text: str) -> str:

@@ -153,7 +153,9 @@ _TRIGONOMETRY = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _TERM = rf"\{{\s*(?:\\text\{{([^{{}}]*)\}}({_POWER})|([A-Za-z]+{_POWER}))\s*\}}"
 _RATE = re.compile(rf"\s*\\[dt]?frac\s*{_TERM}\s*{_TERM}$")
 _WRITTEN = re.compile(rf"\s*((?:\\text\{{[^{{}}]*\}}{_POWER}\s*(?:/|\\cdot|\*)?\s*)+)$")
-_BARE = re.compile(rf"(?<=[\d}}).])\s*([A-Za-zµ]+{_POWER}(?:(?:\s+|\s*/\s*)[A-Za-zµ]+{_POWER})*)$")
+_BARE = re.compile(
+    rf"(?:(?<=[\d}}).])|(?<=\\pi)(?=\s+[cm]m\b))\s*([A-Za-zµ]+{_POWER}(?:(?:\s+|\s*/\s*)[A-Za-zµ]+{_POWER})*)$"
+)
 _PART = r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)\.?"
 _COMPOUND = re.compile(rf"{_PART}(?:\s*,)?(?:\s*and(?=[\s\d]))?\s*{_PART}")
 _LONGEST = 100

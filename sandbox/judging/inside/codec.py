@@ -46,7 +46,8 @@ def encode(value: Any, foreign: Foreign = None, depth: int = 0) -> Any:
         raise Refused("too deep")
     if kind in _SEQUENCES:
         return [_SEQUENCES[kind], *[encode(item, foreign, depth + 1) for item in value]]
-    return ["d", *[encode(part, foreign, depth + 1) for pair in value.items() for part in pair]]
+    tag = "n" if kind is Counter else "d"  # A counter has 0 of what it has none of.
+    return [tag, *[encode(part, foreign, depth + 1) for pair in value.items() for part in pair]]
 
 
 def _encode_rare(value: Any, foreign: Foreign, depth: int) -> Any:
@@ -120,7 +121,7 @@ def checked(tree: Any, depth: int = 0) -> Any:
             raise Refused("an object, not data")
         scalar(tree)
         return tree
-    if tag == "d" and len(parts) % 2:
+    if tag in ("d", "n") and len(parts) % 2:
         raise Refused("malformed")
     for part in parts:
         checked(part, depth + 1)
@@ -167,6 +168,8 @@ def _decimal(text: Any) -> Any:
 def _fraction(numerator: Any, denominator: Any) -> Any:
     from fractions import Fraction
 
+    if max(len(numerator), len(denominator)) > _DIGITS:  # To reduce it takes their square.
+        raise ValueError
     return Fraction(_integer(numerator), _integer(denominator))
 
 
@@ -198,6 +201,10 @@ def _dict(parts: Any) -> Any:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
+def _counter(parts: Any) -> Any:
+    return Counter(_dict(parts))
+
+
 _BUILDERS: dict[str, Callable[[Any], Any]] = {
-    "l": list, "t": tuple, "s": set, "f": frozenset, "d": _dict,
+    "l": list, "t": tuple, "s": set, "f": frozenset, "d": _dict, "n": _counter,
 }  # fmt: skip

@@ -13,6 +13,10 @@ from typing import Any
 
 from . import codec
 from .frames import framed, receive
+from .stand_ins import FAULTY, Class, Object, number_of
+
+_POWERFUL = (eval, exec, compile, open, getattr, setattr, delattr, __import__)
+"""Functions that the program is not to call on the tests' side, were they handed to it."""
 
 
 class Unsupported(BaseException):
@@ -28,11 +32,16 @@ class Absent(NameError):
 
 
 class Link:
-    """The way to the program. `trouble` says what made the tests meaningless, if anything did."""
+    """The way to the program. `trouble` says what made the tests meaningless, if anything did.
+
+    `named` are the classes that the tests call by name; `classes` those of them with the name of a
+    class: else the program may have put one where the tests mean a function.
+    """
 
     def __init__(self, stream: socket.socket) -> None:
         self.trouble: tuple[str, str] | None = None
         self.named: set[int] = set()
+        self.classes: set[int] = set()
         self.asked: set[str] = set()
         self.used = False
         self._stream = stream
@@ -47,13 +56,16 @@ class Link:
     def find(self, names: list[str] | None) -> dict[str, Any]:
         """What the program defines under these names, or under all it exports."""
         self.asked.update(names or ())
-        answer = self._ask({"do": "find", "names": names})
-        return {name: self._found(*told) for name, told in answer["found"].items() if told}
+        told = self._ask({"do": "find", "names": names})["found"]
+        wanted = [name for name in told if _may_be_exported(name)] if names is None else names
+        return {name: self._found(name, *told[name]) for name in wanted if told.get(name)}
 
-    def _found(self, tree: Any) -> Any:
+    def _found(self, name: str, tree: Any) -> Any:
         found = self._decoded(tree)
         if isinstance(found, Class):
             self.named.add(number_of(found))
+            if name.lstrip("_")[:1].isupper():
+                self.classes.add(number_of(found))
         elif not isinstance(found, Object):
             self.used = True  # A constant.
         return found
@@ -125,7 +137,7 @@ class Link:
         """The tree of what is not data: a number of theirs, or of a function of ours."""
         if isinstance(value, Object | Class):
             return ["o", number_of(value)]
-        if not callable(value):
+        if not callable(value) or any(value is one for one in _POWERFUL):
             raise self.unsupported(f"an argument of type {type(value).__name__}")
         self._callbacks.append(value)
         return ["o", len(self._callbacks) - 1, "theirs"]
@@ -157,13 +169,11 @@ class Link:
         """A class of the program as one of ours with the same bases, as far as they matter."""
         module, name, number, bases, compares = described
         if number is None:
-            found = getattr(builtins, name, None) if module == "builtins" else None
-            is_fault = isinstance(found, type) and issubclass(found, BaseException)
-            return found if is_fault and found is not None else Object
+            return (_builtin_fault(name) if module == "builtins" else None) or Object
         if number not in self._stand_ins:
             ours = tuple(dict.fromkeys(self._class(base) for base in bases))
             real = tuple(base for base in ours if base is not Object) or (Object,)
-            body = {} if Object in real else _FAULTY
+            body = {} if Object in real else FAULTY
             own = {"_at": (self, number), "_compares": compares}
             self._stand_ins[number] = Class(name, real, {**body, **own})
         made = self._stand_ins[number]
@@ -177,10 +187,21 @@ class Link:
             self.trouble = self.trouble or ("raised", "")
         kind = self._class(described)
         if not issubclass(kind, BaseException):
-            kind = getattr(builtins, told["builtin"], Exception)
+            kind = _builtin_fault(told["builtin"]) or Exception
         fault = _instance(kind, told)
         vars(fault).update(_at=(self, number), _text=told["text"])
         return fault
+
+
+def _builtin_fault(name: Any) -> type[BaseException] | None:
+    """The builtin exception of a name that the program chose, which may be that of anything."""
+    found = getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def _may_be_exported(name: str) -> bool:
+    """Whether `import *` takes it: never in place of a builtin, or of what a module is made of."""
+    return name.isidentifier() and not name.startswith("__") and not hasattr(builtins, name)
 
 
 def _instance(kind: type[BaseException], told: Any) -> BaseException:
@@ -206,136 +227,3 @@ def _waiting(link: Link, number: int) -> Any:
         return link.call(number, args, kw, wait=True)
 
     return function
-
-
-def number_of(stand_in: Any) -> int:
-    """The number of the object behind a stand-in."""
-    number = _at(stand_in)[1]
-    assert isinstance(number, int)
-    return number
-
-
-def _link(stand_in: Any) -> Link:
-    link = _at(stand_in)[0]
-    assert isinstance(link, Link)
-    return link
-
-
-def _at(stand_in: Any) -> Any:
-    """Past what the stand-in does with attributes."""
-    kind = type if isinstance(stand_in, Class) else object
-    return kind.__getattribute__(stand_in, "_at")
-
-
-def _special(name: str) -> Any:
-    def method(self: Any, *args: Any) -> Any:
-        return _link(self).special(number_of(self), name, *args)
-
-    method.__name__ = name
-    return method
-
-
-def _arithmetic(name: str) -> Any:
-    """Only of a class that the tests name: else an object could pass for any number."""
-
-    def method(self: Any, *args: Any) -> Any:
-        if not _is_named(self):
-            return NotImplemented
-        return _link(self).special(number_of(self), name, *args)
-
-    method.__name__ = name
-    return method
-
-
-def _comparison(name: str) -> Any:
-    def method(self: Any, _: Any) -> Any:
-        if _is_named(self):
-            raise _link(self).unsupported("comparing objects of the program")
-        return NotImplemented
-
-    method.__name__ = name
-    return method
-
-
-def _is_named(stand_in: Any) -> bool:
-    kind = type(stand_in)
-    return isinstance(kind, Class) and number_of(kind) in _link(stand_in).named
-
-
-class Class(type):
-    """A class of the program: makes objects there, and is found by `isinstance` and `except`."""
-
-    def __call__(cls, *args: Any, **kw: Any) -> Any:
-        return _link(cls).call(number_of(cls), args, kw)
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        return _link(cls).get(number_of(cls), name)
-
-    __iter__ = _special("__iter__")
-    __len__ = _special("__len__")
-    __getitem__ = _special("__getitem__")
-    __contains__ = _special("__contains__")
-
-
-class Object:
-    """An object of the program."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name not in ("__name__", "__doc__", "__dict__"):
-            raise AttributeError(name)
-        return _link(self).get(number_of(self), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _link(self).set(number_of(self), name, value)
-
-    def __call__(self, *args: Any, **kw: Any) -> Any:
-        return _link(self).call(number_of(self), args, kw)
-
-    def __eq__(self, other: object) -> bool:
-        if other is self:
-            return True
-        if plain := object.__getattribute__(self, "_plain"):
-            return bool(plain[0] == other)
-        if _is_named(self) and type.__getattribute__(type(self), "_compares"):
-            raise _link(self).unsupported("comparing objects of the program")
-        return False
-
-    def __hash__(self) -> int:
-        plain = object.__getattribute__(self, "_plain")
-        return hash(plain[0]) if plain else number_of(self)
-
-
-def _doc(self: Object) -> Any:
-    return _link(self).get(number_of(self), "__doc__")
-
-
-setattr(Object, "__doc__", property(_doc))  # noqa: B010  # Instead of its own.
-
-_FAULTY = {"__getattr__": Object.__getattr__, "__str__": lambda self: vars(self)["_text"]}
-"""What an exception of the program's own class has besides."""
-
-for _name in ("len", "iter", "next", "getitem", "setitem", "delitem", "contains", "bool", "str"):
-    setattr(Object, f"__{_name}__", _special(f"__{_name}__"))
-for _name in ("repr", "enter", "exit", "int", "float", "format", "reversed"):
-    setattr(Object, f"__{_name}__", _special(f"__{_name}__"))
-for _name in (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-):
-    setattr(Object, f"__{_name}__", _arithmetic(f"__{_name}__"))
-    setattr(Object, f"__r{_name}__", _arithmetic(f"__r{_name}__"))
-for _name in ("neg", "abs", "invert"):
-    setattr(Object, f"__{_name}__", _arithmetic(f"__{_name}__"))
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Object, f"__{_name}__", _comparison(f"__{_name}__"))

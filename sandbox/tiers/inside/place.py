@@ -1,8 +1,11 @@
 """Where a program lives, made for it and gone with it."""
 
 import os
+import socket
 import stat
+import struct
 from collections.abc import Mapping, Sequence
+from fcntl import ioctl
 
 from sandbox.tiers.inside import kernel
 
@@ -11,11 +14,10 @@ SCRATCH = ("/tmp", "/dev/shm")
 PROGRAM = 2
 """Number of a program's first process in its namespace."""
 
-DIRTY = 3
-"""Exit code of an init whose program may have left something for the next to find."""
-
 _INODES = 4096
 _FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+_LOOPBACK = b"lo"
 
 
 class Fault(Exception):
@@ -27,6 +29,26 @@ class Fresh:
 
     They end with the last of their processes; the root file system around them is read-only.
     """
+
+    def __init__(self) -> None:
+        self._namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
+
+    def open(self) -> int | None:
+        """Have this process's next child live there; the number of who waits there, if any does."""
+        kernel.unshare(kernel.CLONE_NEWPID)
+        return kernel.start_waiting()
+
+    def shut(self, waiting: int | None) -> None:
+        """Leave it, once all in there is being ended; blocks until it has gone."""
+        assert waiting is not None
+        os.waitpid(waiting, 0)
+        kernel.setns(self._namespace, kernel.CLONE_NEWPID)
+        if network_used():
+            _renew_network()
+
+    def clean(self) -> bool:
+        """Whether nothing is left of the program, once its processes have gone."""
+        return True
 
     def enter(self, size: int) -> None:
         """Make the place; each of its writable file systems holds at most `size` bytes."""
@@ -70,11 +92,26 @@ def taken(directory: int, names: Sequence[str]) -> dict[str, bytes]:
 
 
 def network_used() -> bool:
-    """Whether connections of ended processes still linger in this network namespace."""
+    """Whether connections of ended processes may linger in this network namespace."""
     with open("/proc/net/sockstat") as file:
-        for line in file:
-            if line.startswith("TCP:"):
-                words = line.split()
-                counts = dict(zip(words[1::2], map(int, words[2::2]), strict=False))
-                return bool(counts["orphan"] or counts["tw"])
-    return False
+        counts = next(line.split()[1:] for line in file if line.startswith("TCP:"))
+    of = dict(zip(counts[::2], map(int, counts[1::2]), strict=False))
+    # Orphans are counted for the whole machine: none is ours unless there were connections here.
+    return bool(of["tw"] or (of["orphan"] and _connections()))
+
+
+def _connections() -> int:
+    """How many have been opened in this network namespace since it was made."""
+    with open("/proc/net/snmp") as file:
+        names, values = (line.split()[1:] for line in file if line.startswith("Tcp:"))
+    found = dict(zip(names, map(int, values), strict=True))
+    return found["ActiveOpens"] + found["PassiveOpens"]
+
+
+def _renew_network() -> None:
+    """A fresh network namespace, with its loopback up."""
+    kernel.unshare(kernel.CLONE_NEWNET)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = struct.pack("16sH14x", _LOOPBACK, 0)
+        flags = struct.unpack("16sH14x", ioctl(handle, _SIOCGIFFLAGS, request))[1]
+        ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sH14x", _LOOPBACK, flags | _IFF_UP))

@@ -2,12 +2,13 @@
 
 The program itself is forked from the slot's warm interpreter (zygote.py), which knows of no other
 program: what went in and came out before is in this process alone, which programs cannot look
-into. They can neither stop nor trace it: it is in no namespace of theirs, and not dumpable.
+into. They can neither stop nor trace it: it is in no namespace of theirs or not of their user, and
+not dumpable.
 
 Control socket (packets): `{ready}` at the start; then one packet a run, with
 descriptors [run socket, stdin, the group's processor counter, its table of kills (or stand-ins),
-channel if there is one], answered by `{settled}` once nothing of the run is left. The slot ends
-when the service closes the socket.
+channel if there is one], answered by `{clean}` once the run is over: whether nothing of it is
+left. The slot ends when the service closes the socket.
 """
 
 import contextlib
@@ -18,14 +19,19 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from sandbox.tiers.inside import frames, kernel, usage, warm, zygote
-from sandbox.tiers.inside.place import Fault, taken
+from sandbox.tiers.inside import frames, kernel, warm, zygote
+from sandbox.tiers.inside.forked import Forked, Nested
+from sandbox.tiers.inside.place import Fault, Fresh, taken
 from sandbox.tiers.inside.watch import Stream, Watch
 
 CONTROL = "SANDBOX_CONTROL"
+Started = Callable[[socket.socket, int], Forked]
+"""From the link to the warm interpreter, and its process: a program's, as it is being forked."""
+
 _PACKET = 4096
 _MOST_DESCRIPTORS = 5
 _MUCH = 2**20
@@ -33,25 +39,13 @@ _MUCH = 2**20
 
 
 def main() -> None:
-    """Serve runs; returns only in a program's process."""
+    """Serve the service, in namespaces of the slot's own; returns only in a program's process."""
     warm.guard()
     descriptor = int(os.environ.pop(CONTROL))
     control = socket.socket(fileno=fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32))
     os.close(descriptor)
     _forbid_user_namespaces()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    forker = os.fork()
-    if forker == 0:
-        control.close()
-        ours.close()
-        zygote.serve(theirs)
-        return
-    theirs.close()
-    if ours.recv(_PACKET):
-        control.send(json.dumps({"ready": sys.version.split()[0]}).encode())
-        while _serve(control, ours, forker):
-            pass
-    os._exit(0)
+    serve(control, Fresh(), Nested)
 
 
 def _forbid_user_namespaces() -> None:
@@ -59,28 +53,62 @@ def _forbid_user_namespaces() -> None:
         file.write("0")
 
 
-def _serve(control: socket.socket, link: socket.socket, forker: int) -> bool:
+def serve(control: socket.socket, place: Fresh, started: Started) -> None:
+    """Serve runs; returns only in a program's process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    forker = os.fork()
+    if forker == 0:
+        control.close()
+        ours.close()
+        zygote.serve(theirs, place)
+        return
+    theirs.close()
+    _end_with(forker)
+    if ours.recv(_PACKET):
+        control.send(json.dumps({"ready": sys.version.split()[0]}).encode())
+        while _serve(control, ours, place, partial(started, ours, forker)):
+            pass
+    os._exit(0)
+
+
+def _end_with(forker: int) -> None:
+    """End as soon as the warm interpreter has: a program's processes may hold the link to it."""
+
+    def look(*_: object) -> None:
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(forker, os.WNOHANG)[0] == 0:
+                return
+        os._exit(1)
+
+    signal.signal(signal.SIGCHLD, look)
+
+
+def _serve(
+    control: socket.socket, link: socket.socket, place: Fresh, start: Callable[[], Forked]
+) -> bool:
     """One run; False if the service, or the warm interpreter, has gone."""
     message, descriptors, _, _ = socket.recv_fds(control, _PACKET, _MOST_DESCRIPTORS)
     if not message:
         return False
-    run = _Run(link, forker, descriptors)
+    run = _Run(link, start, descriptors)
     try:
         size = run.carry_out()
     finally:
         run.close()
     if size > _MUCH:
         kernel.give_back_memory()
-    control.send(json.dumps({"settled": True}).encode())
+    control.send(json.dumps({"clean": place.clean()}).encode())
     return True
 
 
 class _Run:
     """One program, from its order to its report."""
 
-    def __init__(self, link: socket.socket, forker: int, descriptors: Sequence[int]) -> None:
+    def __init__(
+        self, link: socket.socket, start: Callable[[], Forked], descriptors: Sequence[int]
+    ) -> None:
         self._link = link
-        self._forker = forker
+        self._start = start
         self._stream = socket.socket(fileno=descriptors[0])
         self._stdin = descriptors[1]
         self._counters = descriptors[2:4]
@@ -105,14 +133,14 @@ class _Run:
             self._stream.sendall(content)
         return len(content)
 
-    def _forked(self, streams: tuple[Stream, Stream]) -> "_Forked":
+    def _forked(self, streams: tuple[Stream, Stream]) -> Forked:
         """The program's processes, in their first steps."""
         given = [
             self._stream.fileno(), self._theirs.fileno(), self._stdin,
             *(stream.theirs for stream in streams), *self._channel,
         ]  # fmt: skip
         self._link.send(b"run")
-        processes = _Forked(self._link, self._forker)
+        processes = self._start()
         socket.send_fds(self._link, [b"given"], given)
         for stream in streams:
             os.close(stream.theirs)
@@ -122,7 +150,7 @@ class _Run:
         return processes
 
     def _report(
-        self, order: dict[str, Any], processes: "_Forked", streams: tuple[Stream, Stream]
+        self, order: dict[str, Any], processes: Forked, streams: tuple[Stream, Stream]
     ) -> bytes:
         homes: list[int] = []
         try:
@@ -137,7 +165,7 @@ class _Run:
                 stream.close()
         return frames.frame(report | {"kept": list(kept)}, [*outputs, *kept.values()])
 
-    def _told(self, processes: "_Forked", homes: list[int]) -> bytes:
+    def _told(self, processes: Forked, homes: list[int]) -> bytes:
         """What the program's process says at its start; its directory, if files are wanted."""
         waited: list[int] = [self._gate.fileno(), processes.signal]
         if self._gate.fileno() not in select.select(waited, [], [])[0]:
@@ -152,57 +180,3 @@ class _Run:
             end.close()
         for descriptor in (self._stdin, *self._counters, *self._channel):
             os.close(descriptor)
-
-
-class _Forked:
-    """The processes of a program that the warm interpreter forked, in a namespace of their own."""
-
-    def __init__(self, link: socket.socket, forker: int) -> None:
-        self._link = link
-        self._forker = forker
-        self._first: int = self._heard()["first"]
-        self._before: float | None = None
-        self._cleared: dict[str, Any] | None = None
-        self.signal = link.fileno()
-
-    def running(self) -> Iterable[int]:
-        """As `Processes`: all but the slot's own."""
-        own = (os.getpid(), self._forker, self._first)
-        names = filter(str.isdigit, os.listdir("/proc"))
-        return (int(name) for name in names if int(name) not in own)
-
-    def ended(self) -> float:
-        """As `Processes`."""
-        if self._before is None:
-            self._before = usage.ended_below(self._forker)
-        if self._cleared is None:
-            return usage.ended_below(self._forker)
-        return self._before + float(self._cleared["cpu"])
-
-    def clear(self) -> int:
-        """As `Processes`; all die with the first process of their namespace."""
-        ended = bool(select.select([self._link], [], [], 0)[0])
-        if not ended:
-            os.kill(self._first, signal.SIGKILL)
-        status: int = self._heard()["status"]
-        killed = ended and status == signal.SIGKILL and usage.is_ending(self._first)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._first, signal.SIGKILL)
-        self._cleared = self._heard()
-        if killed:
-            raise Fault("the first process of the program's namespace was killed")
-        return status
-
-    def abandon(self) -> None:
-        """Clear, if that has not been done."""
-        if self._cleared is None:
-            with contextlib.suppress(Fault):
-                self.clear()
-
-    def _heard(self) -> dict[str, Any]:
-        """What the warm interpreter says next; the slot ends if it has gone."""
-        message = self._link.recv(_PACKET)
-        if not message:
-            os._exit(1)
-        content: dict[str, Any] = json.loads(message)
-        return content

@@ -1,22 +1,14 @@
 """A program's place in a container that may make no namespaces: shared, and wiped after each.
 
-The init is root there, a child of the container's first process; programs are another user.
-Whatever a wipe does not reach makes the place dirty, and the container is replaced.
+Ours are root there, programs another user. Where a wipe does not reach all of what a program may
+have left, the container is replaced.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from sandbox.tiers.inside import kernel
-from sandbox.tiers.inside.place import (
-    DIRTY,
-    HOME,
-    SCRATCH,
-    Fault,
-    Fresh,
-    network_used,
-    taken,
-)
+from sandbox.tiers.inside.place import HOME, SCRATCH, Fresh, network_used
 
 _QUEUES = "/dev/mqueue"
 _SHARED = ("/proc/sysvipc/shm", "/proc/sysvipc/msg", "/proc/sysvipc/sem")
@@ -28,11 +20,15 @@ class Wiped(Fresh):
     def __init__(self, user: int) -> None:
         self._user = user
 
+    def open(self) -> int | None:
+        """It is always there, and nobody waits in it."""
+        return None
+
+    def shut(self, waiting: int | None) -> None:
+        """It stays."""
+
     def enter(self, size: int) -> None:
-        """Take over the place, and orphans that programs make."""
-        if os.getppid() != 1:  # The init will kill all it can see but the first process.
-            raise Fault("the init is not a child of the container's first process")
-        kernel.adopt_orphans()
+        """It has been made, and bounded, with the container."""
 
     def become_its_user(self) -> None:
         """In the program's process: its user from now on."""
@@ -47,23 +43,15 @@ class Wiped(Fresh):
         for name in files:
             os.chown(f"{HOME}/{name}", self._user, self._user)
 
-    def take(self, names: Sequence[str]) -> dict[str, bytes]:
-        """As `taken`, from the program's directory."""
-        directory = os.open(HOME, os.O_PATH | os.O_DIRECTORY)
-        try:
-            return taken(directory, names)
-        finally:
-            os.close(directory)
-
-    def leave(self) -> int:
-        """Wipe all that the program wrote; the exit code of its init."""
+    def clean(self) -> bool:
+        """Wipe all that the program wrote; whether nothing else is left of it."""
         try:
             for directory in (HOME, *SCRATCH):
                 _empty(directory)
         except (OSError, RecursionError):
-            return DIRTY
+            return False
         queues = os.path.isdir(_QUEUES) and os.listdir(_QUEUES)
-        return DIRTY if queues or any(map(_has_entries, _SHARED)) or network_used() else 0
+        return not (queues or any(map(_has_entries, _SHARED)) or network_used())
 
 
 def _empty(directory: str) -> None:

@@ -1,4 +1,4 @@
-"""The slot's warm interpreter: forks a program for each run, into a fresh process namespace.
+"""The slot's warm interpreter: forks a program for each run, into its place.
 
 It is `python FILE` that stops on its way, while it imports `sitecustomize`. Each program is a fork
 that goes on from there, so that the interpreter itself runs the program, as it always would: its
@@ -11,8 +11,8 @@ While a program runs it stands still: each page that it wrote to would first hav
 Link to the supervisor (packets): any at the start, once it is warm; then for each run one of no
 meaning, and one for the program's own process, with descriptors [run socket, gate, stdin, stdout,
 stderr, channel if there is one]. Answered by `{first}`, the number of the first process of the
-program's namespace; at the end of the program's own first process by its `{status}`; and, once
-nothing of the run is left, by `{cpu}`, the seconds it all took. It ends with the link.
+program's namespace, or else the program's; at the end of the program's own first process by its
+`{status}`; and, once its place is shut, by `{cpu}`, the seconds it all took. It ends with the link.
 """
 
 import json
@@ -20,50 +20,40 @@ import marshal
 import os
 import resource
 import socket
-import struct
 from collections.abc import Mapping
-from fcntl import ioctl
 from functools import partial
 from typing import Any
 
-from sandbox.tiers.inside import frames, kernel, program, warm
-from sandbox.tiers.inside.place import HOME, Fresh, network_used
+from sandbox.tiers.inside import frames, program, warm
+from sandbox.tiers.inside.place import HOME, Fresh
 
 _PACKET = 4096
 _ROOM = socket.CMSG_SPACE(6 * 4)  # Of as many descriptors as there may be.
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
-_LOOPBACK = b"lo"
 
 
-def serve(link: socket.socket) -> None:
+def serve(link: socket.socket, place: Fresh) -> None:
     """Serve runs; returns only in a program's process."""
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
-    namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
     rules = warm.rules()
     warm.warm_up()
     link.send(b"warm")
     while link.recv(_PACKET):
         before = _used()
-        kernel.unshare(kernel.CLONE_NEWPID)
-        first = kernel.start_waiting()
-        _say(link, {"first": first})
+        waiting = place.open()
         pid = os.fork()
         if pid == 0:
-            return _become(link, proc, rules)
+            return _become(link, place, proc, rules)
+        _say(link, {"first": waiting or pid})
         status = os.waitpid(pid, 0)[1]
         _say(link, {"status": status})
-        os.waitpid(first, 0)
-        kernel.setns(namespace, kernel.CLONE_NEWPID)
-        if network_used():
-            _renew_network()
+        place.shut(waiting)
         _say(link, {"cpu": _used() - before})
     os._exit(0)
 
 
-def _become(link: socket.socket, proc: int, rules: bytes) -> None:
+def _become(link: socket.socket, place: Fresh, proc: int, rules: bytes) -> None:
     """In the program's process: make its place, and return about to run it."""
     run, gate, stdin, stdout, stderr, *channel = _given(link)
-    place = Fresh()
     try:
         order = _unpacked(gate)
         files = frames.receive_parts(partial(os.read, run), order)
@@ -110,12 +100,3 @@ def _used() -> float:
 
 def _say(link: socket.socket, message: Mapping[str, Any]) -> None:
     link.send(json.dumps(message).encode())
-
-
-def _renew_network() -> None:
-    """A fresh network namespace, with its loopback up."""
-    kernel.unshare(kernel.CLONE_NEWNET)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        request = struct.pack("16sH14x", _LOOPBACK, 0)
-        flags = struct.unpack("16sH14x", ioctl(handle, _SIOCGIFFLAGS, request))[1]
-        ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sH14x", _LOOPBACK, flags | _IFF_UP))

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, normalizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from posttrain.data import tiny
+from posttrain.data.apertus import ApertusFormat
 from posttrain.data.chat import ChatFormat, Conversation, Rendered
 from posttrain.data.checks import lint
 from posttrain.data.checks.inputs import Inputs
@@ -19,6 +20,7 @@ from posttrain.data.checks.shape import problems
 from tests.data.checks.samples import chat, checked, dataset, dialogue
 
 SOUND = [*tiny.dialogues(1, 20), *tiny.long_documents(1, 2, (256,)), *tiny.corpus(1, 20)]
+TOOL = {"name": "f", "description": "d"}
 PLACE = Place("talk", "talk.jsonl", 1)
 
 
@@ -81,7 +83,32 @@ def test_a_broken_row_is_a_finding_and_not_the_end() -> None:
         ({"deliberation": "yes"}, "deliberation", "must be true or false, is 'yes'"),
         ({"text": 7}, "text", "must be text, is 7"),
         ({"tools": {}}, "tools", "must be a list, is {}"),
-        ({"tools": [{"name": "f", "description": "d"}]}, "tools[0].parameters", "must be an obj"),
+        ({"tools": [{**TOOL, "parameters": 7}]}, "tools[0].parameters", "must be an object, is 7"),
+        (
+            {"tools": [{**TOOL, "parameters": {"x": "string"}}]},
+            "tools[0].parameters",
+            "must be a JSON schema",
+        ),
+        (
+            {"tools": [{"function": {**TOOL, "parameters": {"properties": {"x": "string"}}}}]},
+            "tools[0].function.parameters.properties.x",
+            "must be a JSON schema, is 'string'",
+        ),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{"}]}]},
+            "messages[0].tool_calls[0].arguments",
+            "is not JSON",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": {"blocks": [{"type": "image"}]}}]},
+            "messages[0].content.blocks[0].type",
+            "unknown type 'image'",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": 7}]}]},
+            "messages[0].content[0].text",
+            "must be text, is 7",
+        ),
         (
             {"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}]},
             "messages[0].tool_calls[0].arguments",
@@ -159,7 +186,7 @@ def test_a_tokenizer_that_adds_bos_itself_is_refused() -> None:
         linted(dialogue("a", "b"), format=format).require()
 
 
-class Doubled(ChatFormat):
+class Doubled(ApertusFormat):
     """Writes `<s>` twice."""
 
     def render(self, row: Conversation, **how: Any) -> Rendered:
@@ -167,7 +194,7 @@ class Doubled(ChatFormat):
         return Rendered([once.ids[0], *once.ids], [0, *once.mask])
 
 
-class Hurried(ChatFormat):
+class Hurried(ApertusFormat):
     """Tells the length of the conversation ahead, as no prompt can."""
 
     def render(self, row: Conversation, **how: Any) -> Rendered:
@@ -176,7 +203,7 @@ class Hurried(ChatFormat):
         return Rendered([*counted.ids[:2], *ahead, *counted.ids[2:]], [*ahead, *counted.mask])
 
 
-class Forgetful(ChatFormat):
+class Forgetful(ApertusFormat):
     """Masks all answers but the last, so that an answer's mask depends on what follows."""
 
     def render(self, row: Conversation, **how: Any) -> Rendered:

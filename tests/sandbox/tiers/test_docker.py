@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ import docker
 import pytest
 
 from sandbox.selftest import self_test
-from sandbox.tiers import Channel, Limits, NotOffered, Program, SlotLost
+from sandbox.tiers import Channel, Limits, NotOffered, Program, SlotLost, container
+from sandbox.tiers import docker as docker_tier
 from sandbox.tiers.docker import LABEL, Docker, Settings
 from tests.sandbox.tiers.attacks import GRASPING, GREEDY, grasping
 from tests.sandbox.tiers.stand import SMALL, Stand
+from tests.sandbox.tiers.test_slots import below
+from tests.sandbox.tiers.test_zygote import finds_nothing_of_another, keeps_its_network
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,9 +45,9 @@ def stand(tier: Docker) -> Iterator[Stand]:
     made.close()
 
 
-def containers() -> list[str]:
-    """Those of this process that run."""
-    found = docker.from_env().containers.list(filters={"label": LABEL})
+def containers(**which: bool) -> list[str]:
+    """Those of this process that run; or `all`."""
+    found = docker.from_env().containers.list(filters={"label": LABEL}, **which)
     return [one.id for one in found if one.labels[LABEL].startswith(f"{os.getpid()}-")]
 
 
@@ -78,7 +82,16 @@ def test_a_program_leaves_nothing_to_the_next(stand: Stand) -> None:
         "print(ctypes.CDLL(None).shmget(7, 1, 0))\n"
         "print(len([n for n in os.listdir('/proc') if n.isdigit()]))"
     )
-    assert run.stdout == b"['main.py'] [] []\n-1\n3\n", run
+    assert run.stdout == b"['main.py'] [] []\n-1\n4\n", run
+
+
+def test_nothing_of_a_program_is_in_the_memory_of_the_next(stand: Stand) -> None:
+    """As the interpreter once forked, for each, knew what the ones before had read and printed."""
+    finds_nothing_of_another(stand)
+
+
+def test_connections_of_others_on_the_machine_are_not_taken_for_the_programs(stand: Stand) -> None:
+    keeps_its_network(stand)
 
 
 def test_what_cannot_be_wiped_has_the_container_replaced(stand: Stand) -> None:
@@ -155,6 +168,28 @@ def test_a_container_removed_under_a_program_is_lost_and_replaced(tier: Docker) 
     assert eventually(lambda: set(containers()) == others)
 
 
+@pytest.mark.parametrize("victim", [1, 2], ids=["supervisor", "interpreter"])
+def test_a_container_with_a_process_of_ours_killed_is_lost_and_replaced(
+    tier: Docker, victim: int
+) -> None:
+    stand = Stand(tier)
+    others = set(containers())
+    slot = stand.slot
+    (own,) = set(containers()) - others
+    ours = below(docker.from_env().containers.get(own).attrs["State"]["Pid"])
+
+    async def kill() -> None:
+        running = asyncio.ensure_future(slot.run(SLEEP))
+        await asyncio.sleep(0.5)
+        os.kill(ours[victim], signal.SIGKILL)
+        await running
+
+    with pytest.raises(SlotLost):
+        stand.do(kill())
+    assert stand.do(slot.run(HELLO)).stdout == b"hello\n"
+    stand.close()
+
+
 def test_a_program_nobody_waits_for_is_killed_and_its_container_stays(stand: Stand) -> None:
     stand.python("")
     before = containers()
@@ -203,13 +238,37 @@ def test_no_container_outlives_a_killed_service() -> None:
 
 
 @pytest.mark.usefixtures("tier")
-def test_containers_of_the_dead_are_reaped_at_the_next_start() -> None:
+def test_containers_of_the_dead_are_reaped_at_the_next_start_if_they_can_be_told() -> None:
+    """Of services in another process namespace it cannot be seen here whether they run."""
     client = docker.from_env()
-    stray = client.containers.run(
-        IMAGE, ["sleep", "1000"], detach=True, network_mode="none", labels={LABEL: "999999999-5"}
-    )
-    Docker(Settings(image=IMAGE))
-    assert stray.id not in [one.id for one in client.containers.list(all=True)]
+    own = docker_tier._service().split("-", 2)[2]
+    strays = [
+        client.containers.run(
+            IMAGE, ["sleep", "1000"], detach=True, network_mode="none", auto_remove=True,
+            labels={LABEL: f"999999999-5-{where}"},
+        )
+        for where in (own, f"1{own}")
+    ]  # fmt: skip
+    try:
+        Docker(Settings(image=IMAGE))
+        left = [one.id for one in client.containers.list(all=True)]
+        assert [stray.id in left for stray in strays] == [False, True]
+    finally:
+        strays[1].remove(force=True)
+
+
+def test_a_container_given_up_while_it_is_made_does_not_stay(
+    tier: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = containers(all=True)
+    monkeypatch.setattr(container, "_READY_WITHIN", 0.001)
+    stand = Stand(tier)
+    with pytest.raises(SlotLost):
+        stand.do(tier.slot())
+    stand.do(asyncio.to_thread(docker.from_env().ping))
+    stand.loop.run_until_complete(stand.loop.shutdown_default_executor())
+    stand.close()
+    assert eventually(lambda: containers(all=True) == before)
 
 
 @pytest.mark.usefixtures("tier")

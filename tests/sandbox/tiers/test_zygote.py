@@ -1,7 +1,11 @@
 """The warm interpreter and its supervisor: what they keep of programs, and what programs see."""
 
 import os
+import re
+import socket
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from tests.sandbox.tiers.stand import SMALL, Stand
 from tests.sandbox.tiers.test_slots import children
@@ -24,6 +28,11 @@ print(found)
 
 
 def test_nothing_of_a_program_is_in_the_memory_of_the_next(stand: Stand) -> None:
+    finds_nothing_of_another(stand)
+
+
+def finds_nothing_of_another(stand: Stand) -> None:
+    """Assert that no program finds what the one before it has read and written."""
     secret = os.urandom(16).hex()
     source = f"import sys\nprint(sys.argv, input(), file=sys.stderr)\nprint({secret!r})"
     first = stand.python(source, secret, stdin=secret.encode())
@@ -33,6 +42,27 @@ def test_nothing_of_a_program_is_in_the_memory_of_the_next(stand: Stand) -> None
     own = int(stand.python(other).stdout)  # What it looks for is there too, once it looks.
     assert int(stand.python(f"x = {secret!r}\n{looking}").stdout) > own
     assert int(stand.python(looking).stdout) == own
+
+
+def test_connections_of_others_on_the_machine_are_not_taken_for_the_programs(stand: Stand) -> None:
+    keeps_its_network(stand)
+
+
+def keeps_its_network(stand: Stand) -> None:
+    """Assert that a slot does not renew its network for what others have left on the machine."""
+    look = "import os; print(os.readlink('/proc/self/ns/net'))"
+    before = stand.python(look).stdout
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                client.send(bytes(2**16))
+        client.close()  # With bytes that nobody takes: so it stays, as nobody's.
+        orphans = re.search(r"orphan (\d+)", Path("/proc/net/sockstat").read_text())
+        assert orphans is not None
+        assert int(orphans[1]) > 0
+        assert [stand.python(look).stdout for _ in range(3)] == [before] * 3
 
 
 def test_much_output_does_not_stay_with_the_slot(own_stand: Stand) -> None:

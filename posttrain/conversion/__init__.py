@@ -1,0 +1,1 @@
+"""Conversion of trained weights into a Hugging Face folder that others can load and serve."""
