@@ -270,7 +270,7 @@ def waive(
     registry = Registry(place)
     found, until = registry.resolve(checkpoint), _until(expires)
     _check_waivable(place, found, gate)
-    registry.waive(found, gate, reason=reason, expires=until, by=by or author())
+    registry.waive(found, gate, reason=reason, expires=until, by=author() if by is None else by)
     _told_decision(machine, f"{found.address}: gate {gate} waived", until)
 
 
@@ -297,7 +297,14 @@ def sign(
     """Give a person's word on a checkpoint, for gates that ask for a `sign_off`."""
     registry = Registry(Store(store))
     found, until = registry.resolve(checkpoint), _until(expires)
-    registry.sign(found, to, approves=not refuse, reason=reason, expires=until, by=by or author())
+    registry.sign(
+        found,
+        to,
+        approves=not refuse,
+        reason=reason,
+        expires=until,
+        by=author() if by is None else by,
+    )
     word = "refused" if refuse else "approved"
     _told_decision(machine, f"{found.address}: {word} as {to}", until)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 
 from posttrain import forecast, reports
@@ -235,6 +236,9 @@ def _told(fault: Exception) -> tuple[str, int]:
     if isinstance(fault, ModuleNotFoundError) and _of_others(fault.name or ""):
         needed = "this command needs the CPU environment: run `make install`"
         return f"{needed} (there is no module {fault.name} here)", 2
+    if isinstance(fault, ValidationError):
+        first = fault.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']} (given {first['input']!r})", 2
     for kind, code in ((Refused, 3), (ValueError, 2), (ServiceFailed, 4), (RuntimeError, 1)):
         if isinstance(fault, kind):
             return str(fault), code

@@ -25,6 +25,9 @@ def simulate(
     lengths: Annotated[
         Path | None, typer.Option(help="of --from: JSON file, length in tokens -> count")
     ] = None,
+    growth: Annotated[
+        float, typer.Option(help="of --from: a token's time with all slots live, over that alone")
+    ] = 1.0,
     save: Annotated[Path | None, typer.Option(help="of --from: write the settings here")] = None,
     sizing: Annotated[
         bool, typer.Option(help="search the best split and the replicas needed")
@@ -34,9 +37,9 @@ def simulate(
     """Simulate asynchronous RL: throughput, ages, the best split, reward replicas needed."""
     if (file is None) == (ran is None):
         raise ValueError("give a settings file, or --from an RL stage's folder")
-    if ran is None and (lengths or save):
-        raise ValueError("--lengths and --save go with --from")
-    settings = _read(file) if file else _measured(ran, lengths, save)
+    if ran is None and (lengths or save or growth != 1):
+        raise ValueError("--lengths, --growth and --save go with --from")
+    settings = _read(file) if file else _measured(ran, lengths, growth, save)
     from posttrain.simulation.table import rows, table
 
     found = rows(settings, sizing)
@@ -62,13 +65,15 @@ def _read(file: Path) -> "Settings":
     return settings
 
 
-def _measured(ran: Path | None, lengths: Path | None, save: Path | None) -> "Settings":
+def _measured(
+    ran: Path | None, lengths: Path | None, growth: float, save: Path | None
+) -> "Settings":
     from ruamel.yaml import YAML
 
     from posttrain.simulation.measured import settings_of
 
     assert ran is not None
-    settings = settings_of(ran, lengths)
+    settings = settings_of(ran, lengths, growth)
     if save is not None:
         with save.open("w") as target:
             YAML().dump(settings.model_dump(exclude_none=True), target)

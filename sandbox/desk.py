@@ -15,8 +15,8 @@ from sandbox.judging.execution import Executor
 from sandbox.metrics import Metrics
 from sandbox.schema import Result, Submission
 
-KEPT = 64 * 2**20
-"""Bytes of results, as JSON, that are kept: the latest."""
+KEPT = 4 * 2**20
+"""Bytes of results that are kept, the latest: those of the last minute at full speed."""
 
 
 class Overloaded(Exception):
@@ -34,7 +34,14 @@ class _Entry:
     mode: str
     task: asyncio.Task[Result]
     waiting: int = 0
-    weight: int = 0
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A result as JSON, which takes a small part of the memory that it does as objects."""
+
+    digest: bytes
+    result: bytes
 
 
 class Desk:
@@ -45,8 +52,9 @@ class Desk:
         self.under_way = 0
         self._metrics = metrics
         self._room = room
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._kept = 0
+        self._entries: dict[str, _Entry] = {}
+        self._results: OrderedDict[str, _Kept] = OrderedDict()
+        self._size = 0
 
     def check_room(self) -> None:
         """Overloaded if there is no room for another submission."""
@@ -56,12 +64,14 @@ class Desk:
 
     async def result(self, submission: Submission) -> Result:
         """Its result. Overloaded, Conflict, or BadTest of the executor."""
-        entry = self._entries.get(submission.id)
-        digest = _digest(submission)
+        entry, kept = self._entries.get(submission.id), self._results.get(submission.id)
+        digest, known = _digest(submission), entry or kept
+        if known is not None and known.digest != digest:
+            raise Conflict(f"another submission has the id {submission.id!r}; ids are used once")
+        if kept is not None:
+            return Result.model_validate_json(kept.result)
         if entry is None:
             entry = self._taken_in(submission, digest)
-        elif entry.digest != digest:
-            raise Conflict(f"another submission has the id {submission.id!r}; ids are used once")
         entry.waiting += 1
         try:
             return await asyncio.shield(entry.task)
@@ -87,35 +97,29 @@ class Desk:
     def _settle(self, entry: _Entry) -> None:
         """Keep what is known of the program; what is not may be asked again."""
         self._count(-1)
+        current = self._entries.get(entry.name) is entry
+        self._remove(entry)
         if entry.task.cancelled() or entry.task.exception() is not None:
-            self._remove(entry)
             return
         result = entry.task.result()
         self._metrics.record(entry.mode, result)
-        if result.retryable:
-            self._remove(entry)
-        elif self._entries.get(entry.name) is entry:
-            entry.weight = len(result.model_dump_json())
-            self._kept += entry.weight
-            self._entries.move_to_end(entry.name)
-            self._forget()
+        if current and not result.retryable:
+            self._keep(entry, result.model_dump_json().encode())
+
+    def _keep(self, entry: _Entry, result: bytes) -> None:
+        self._results[entry.name] = _Kept(entry.digest, result)
+        self._size += len(result)
+        while self._size > KEPT:
+            self._size -= len(self._results.popitem(last=False)[1].result)
 
     def _remove(self, entry: _Entry) -> None:
         """Unless another has taken its place."""
         if self._entries.get(entry.name) is entry:
             del self._entries[entry.name]
 
-    def _forget(self) -> None:
-        for name, entry in list(self._entries.items()):
-            if self._kept <= KEPT:
-                return
-            if entry.weight:
-                self._kept -= entry.weight
-                del self._entries[name]
-
     async def close(self) -> None:
         """Give up all that is under way."""
-        tasks = [entry.task for entry in self._entries.values() if not entry.task.done()]
+        tasks = [entry.task for entry in self._entries.values()]
         for task in tasks:
             task.cancel()
         with suppress(asyncio.CancelledError):

@@ -202,14 +202,17 @@ def _old(row: Sequence[Span], device: torch.device) -> torch.Tensor | None:
 
 
 def _archive(sampling: Sampling, asked: Asked, path: Path) -> None:
-    """Every response with its origin: charter, article, judge, prompt, and the teacher's prompt."""
+    """Every response with its origin: charter, article, judge, and both prompts.
+
+    `prompt` is the student's; the teacher's has `told` as its last message.
+    """
     with path.open("w", encoding="utf-8") as stream:
         for step in range(sampling.config.steps):
             for each in chain.from_iterable(sampling.of(step, {})):
-                prompt = digest.of_value(sampling.prompt(each)["messages"])
-                line = {"step": step + 1, **asked.identity, "prompt_sha256": prompt}
-                line |= each.as_json() | {"article": each.opinion.article}
-                stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                prompt = sampling.prompt(each)["messages"]
+                line = {"step": step + 1, **asked.identity, "article": each.opinion.article}
+                line |= {"prompt": prompt, "prompt_sha256": digest.of_value(prompt)}
+                stream.write(json.dumps(line | each.as_json(), ensure_ascii=False) + "\n")
 
 
 def summary(history: Sequence[Mapping[str, float]]) -> dict[str, float]:

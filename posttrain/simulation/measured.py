@@ -2,7 +2,8 @@
 
 The trainer's times are read off its metrics. How fast rollouts decode is in no metric, so it is
 the one speed at which the simulated trainer takes as long for a step as the real one did; where
-that hardly waited, decoding was at least that fast.
+that hardly waited, decoding was at least that fast. How much slower a token is when all slots are
+live cannot be seen in one run: whoever measured it says so by `growth`.
 """
 
 import json
@@ -34,35 +35,49 @@ HALVINGS = 16
 Row = Mapping[str, float]
 
 
-def settings_of(folder: Path, lengths: Path | None = None) -> Settings:
+def settings_of(folder: Path, lengths: Path | None = None, growth: float = 1.0) -> Settings:
     """What the stage in `folder` ran with; ValueError names a file that is missing or wrong.
 
     `lengths` is a JSON file that maps a length in tokens to a count; without it the folder's
-    `lengths.json`.
+    `lengths.json`. `growth` is as of `derive`.
     """
     counts = lengths or folder / "lengths.json"
     try:
         config = json.loads(_text(folder / "record.json"))["identity"]["config"]
         rows = [json.loads(line) for line in _text(folder / "metrics.jsonl").splitlines()]
-        return derive(rows, config, CountsConfig(counts=json.loads(_text(counts))))
+        return derive(rows, config, CountsConfig(counts=json.loads(_text(counts))), growth)
     except (KeyError, TypeError, json.JSONDecodeError, ValidationError) as fault:
         told = " ".join(str(fault).split())
         raise ValueError(f"{folder} is not what an RL stage leaves, or {counts}: {told}") from fault
 
 
-def derive(rows: Sequence[Row], config: Mapping[str, Any], lengths: CountsConfig) -> Settings:
-    """Settings of the run that left `rows` (metrics of each step) and had the RL `config`."""
+def derive(
+    rows: Sequence[Row], config: Mapping[str, Any], lengths: CountsConfig, growth: float = 1.0
+) -> Settings:
+    """Settings of the run that left `rows` (metrics of each step) and had the RL `config`.
+
+    A token takes `growth` times as long with all slots live as with one.
+    """
     steady = rows[1:] or rows  # The first step compiles, and waits for the first batch.
     base = _read_off(steady, config, lengths)
     seconds = mean(row["seconds"] for row in steady)
     rule = VerlRule(rule="verl-drop", staleness=int(config["staleness"]))
 
-    def step_seconds(decode: float) -> float:
-        trial = base.model_copy(update={"rollout": _decoding(base.rollout, decode)})
-        return simulate(trial, rule).step_seconds
+    def decoding(alone: float) -> Settings:
+        rollout = base.rollout.model_copy(
+            update={"decode": _decode(alone, growth, base.rollout.slots_per_replica)}
+        )
+        return base.model_copy(update={"rollout": rollout})
 
-    found = _slowest(step_seconds, seconds)
-    return base.model_copy(update={"rollout": _decoding(base.rollout, found)})
+    return decoding(_slowest(lambda alone: simulate(decoding(alone), rule).step_seconds, seconds))
+
+
+def _decode(alone: float, growth: float, slots: int) -> DecodeConfig:
+    """`alone` seconds for one live sequence, `growth` times that for `slots` of them."""
+    if not 1 <= growth < max(slots, 2):
+        raise ValueError(f"growth {growth:g}: {slots} slots make a token 1 to {slots} times slower")
+    more = alone * (growth - 1) / max(slots - 1, 1)
+    return DecodeConfig(seconds=alone - more, seconds_per_sequence=more)
 
 
 def _read_off(rows: Sequence[Row], config: Mapping[str, Any], lengths: CountsConfig) -> Settings:
@@ -102,10 +117,6 @@ def _all_rules(staleness: int, prompts: int) -> tuple[AnyRule, ...]:
         VerlRule(rule="verl-drop", staleness=staleness),
         VerlRule(rule="verl-wait", staleness=staleness),
     )
-
-
-def _decoding(rollout: RolloutConfig, seconds: float) -> RolloutConfig:
-    return rollout.model_copy(update={"decode": DecodeConfig(seconds=seconds)})
 
 
 def _slowest(step_seconds: Callable[[float], float], wanted: float) -> float:

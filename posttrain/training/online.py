@@ -170,7 +170,9 @@ def align(
         engine = Engine(
             policy.model, policy.folder, asked.optimizer, asked.schedule, asked.steps, backend
         )
-        steps = _Steps(engine, source, dpo.Objective(config), Watch(engine, asked.guards))
+        steps = _Steps(
+            engine, source, dpo.Objective(config), Watch(engine, asked.guards, asked.steps)
+        )
         history = loop.train(
             engine, asked.steps, steps.take, work=work, save_every=asked.save_every,
             report=report, beside=source.reference,

@@ -10,18 +10,18 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from posttrain.data import mixture
 from posttrain.data.chat import Rendered
-from posttrain.data.mixture import Mixture, Size
+from posttrain.data.mixture import Mixture
 from posttrain.data.pairs import Group, Groups
 from posttrain.store import write_durably
-from posttrain.training import checkpoint, loop
-from posttrain.training.batches import Place, shuffled
+from posttrain.training import checkpoint, drawing, loop
+from posttrain.training.batches import Place
 from posttrain.training.completions import log_probs
+from posttrain.training.drawing import Plan
 from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.guards import GuardsConfig, StepsConfig
 from posttrain.training.loop import Line, Report
@@ -29,9 +29,6 @@ from posttrain.training.movement import Movement
 from posttrain.training.policy import Policy
 from posttrain.training.process import single_process_group, threads
 from posttrain.training.reference import Known
-
-Plan = Sequence[Sequence[Place]]
-"""The groups of each step."""
 
 
 @dataclass(frozen=True)
@@ -86,24 +83,13 @@ def train(
     }  # fmt: skip
 
 
-def planned(sources: Mapping[str, Groups], mixed: Mixture, seed: int) -> list[list[Place]]:
+def planned(sources: Mapping[str, Groups], mixed: Mixture, seed: int) -> Plan:
     """The groups of each step; fewer steps than asked for if the data is exhausted before.
 
-    ValueError if it is exhausted before one step.
+    A group counts as one row. ValueError if the data is exhausted before one step.
     """
-    sizes = {name: Size(len(each.groups), len(each.groups)) for name, each in sources.items()}
-    supply = {name: mixture.supply(part, sizes[name].rows) for name, part in mixed.parts.items()}
-    for each in mixture.forecast(mixed, sizes).sources:
-        print(mixture.told(each, mixed.parts[each.source], mixed.on_exhausted))
-    places = shuffled(
-        {name: [1] * size.rows for name, size in sizes.items()},
-        mixture.shares(mixed.parts, sizes), seed,
-        None if mixed.on_exhausted == "repeat" else supply,
-        reweight=mixed.on_exhausted == "reweight",
-    )  # fmt: skip
-    wanted = mixed.examples // mixed.batch
-    batches = (list(islice(places, mixed.batch)) for _ in range(wanted))
-    plan = list(takewhile(lambda batch: len(batch) == mixed.batch, batches))
+    examples = {name: [each.sides[:1] for each in found.groups] for name, found in sources.items()}
+    plan = drawing.planned(drawing.Sources(examples), mixed, seed)
     if not plan:
         raise ValueError("the data is exhausted before one step: give more rows or epochs")
     return plan
@@ -171,7 +157,7 @@ class _Steps:
     ) -> None:  # fmt: skip
         self._engine, self._plan, self._sources = engine, plan, sources
         self._objective, self._references = objective, references
-        self._watch = Watch(engine, guards)
+        self._watch = Watch(engine, guards, len(plan))
 
     def take(self, number: int) -> Line:
         """Step `number` (from 0)."""
@@ -202,18 +188,19 @@ def stepped(
 class Watch:
     """Ends a run whose reference is another policy's, or whose policy stays what it was."""
 
-    def __init__(self, engine: Engine, guards: GuardsConfig) -> None:
-        self._guards, self._movement = guards, Movement(engine.module)
+    def __init__(self, engine: Engine, guards: GuardsConfig, steps: int) -> None:
+        self._drift, self._within = guards.drift, min(guards.moves_within, steps)
+        self._movement = Movement(engine.module)
 
     def check(self, number: int, line: Line, *, fresh: bool) -> None:
         """ValueError if step `number` (from 0) was not what it seems; `fresh` as `References`."""
-        drift, bound = line["drift"], self._guards.drift
+        drift, bound = line["drift"], self._drift
         if fresh and not (math.isfinite(drift) and drift <= bound):
             raise ValueError(
                 f"policy and reference differ by {drift:.4g} nats per token before they may (bound "
                 f"{bound:.4g}): the reference is not of this policy; compute it again"
             )
-        if number + 1 == self._guards.moves_within:
+        if number + 1 == self._within:
             self._movement.check(number + 1)
 
 

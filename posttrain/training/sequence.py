@@ -38,8 +38,8 @@ class Row(NamedTuple):
         mine = ulysses.get_ulysses_sequence_parallel_rank()
 
         def cut(values: torch.Tensor) -> torch.Tensor:
-            padded: torch.Tensor = functional.pad(values, (0, padding))
-            return padded.chunk(ranks)[mine]
+            part: torch.Tensor = functional.pad(values, (0, padding)).chunk(ranks)[mine]
+            return part
 
         return Row(
             cut(self.ids), cut(self.positions), cut(self.following), cut(self.wanted),

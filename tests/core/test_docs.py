@@ -22,7 +22,7 @@ from tests.core.runs import posttrain, write
 from tests.page import follow
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
-GROUPS = "checkpoints|data|rewards|sandbox"
+GROUPS = "charter|checkpoints|data|judge|rewards|sandbox"
 COMMAND = re.compile(rf"(?<![\w/`-])`?posttrain ((?:(?:{GROUPS}) )?[a-z]+)\b[^\n`|]*")
 
 RUN = {
@@ -32,6 +32,7 @@ RUN = {
     "logs": ["logs", "tokens", "--run", "small"],
     "show": ["show", "small/tokens@1"],
     "checkpoints": ["checkpoints"],
+    "charter lint": ["charter", "lint", str(Path("recipes/charters/example.md").absolute())],
     "data freeze": [
         "data", "freeze", "{rows}", "--to", "{folder}/frozen.json", "--licence", "CC0-1.0",
         "--owner", "us",
@@ -43,13 +44,16 @@ RUN = {
 }  # fmt: skip
 """A real use of each command that is shown, in a folder with a finished run."""
 
-ELSEWHERE = {"promote": "tests/e2e/test_smoke.py", "rollback": "tests/e2e/test_smoke.py"}
+ELSEWHERE = {
+    "promote": "tests/e2e/test_smoke.py", "rollback": "tests/e2e/test_smoke.py",
+    "judge calibrate": "tests/judging/test_opinions.py",
+}  # fmt: skip
 """Commands that need a trained checkpoint, and the test file that runs them."""
 
 
 FOLLOWED = [
     Path("docs/checkpoints.md"), Path("docs/data.md"), Path("docs/rewards.md"),
-    Path("docs/sandbox.md"),
+    Path("docs/sandbox.md"), Path("docs/simulation.md"),
 ]  # fmt: skip
 """Pages whose ```bash blocks are run, here or by a test_docs.py elsewhere."""
 

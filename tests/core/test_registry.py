@@ -371,6 +371,32 @@ def test_the_commands_speak_json(tmp_path: Path) -> None:
     assert told("checkpoints", "show", "r/s@2")["events"][-1]["author"] == "ada"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["retire", "r/s@1", "--reason", " "], "reason: String should have at least 1 character"),
+        (["sign", "r/s@1", "--to", "a", "--reason", "x", "--by", ""], "author: String should"),
+        (["sign", "r/s@1", "--to", "A b", "--reason", "x"], "'A b' is no name"),
+        (["sign", "r/s@1", "--to", "a", "--reason", "x", "--expires", "soon"], "soon"),
+        (["checkpoints", "show", "nobody"], "'nobody' is neither run/stage@number nor an alias"),
+        (["checkpoints", "lineage", "r/s@9"], "no artifact r/s@9"),
+        (["checkpoints", "equivalence", "r/s@1", "r/s@1"], "holds no model: no config.json"),
+        (["waive", "r/s@1", "--gate", "g", "--reason", "x"], "'r' has not been started"),
+        (["retire", "r/rows@1", "--reason", "x"], "r/rows@1 is a data, no checkpoint"),
+    ],
+)
+def test_wrong_use_is_one_line_and_records_nothing(
+    store: Store, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    made(store, "s", "k1")
+    made(store, "rows", "d", "data")
+    done = ended(tmp_path, *arguments)
+    assert done.code == 2
+    assert told in done.err
+    assert done.err.count("\n") == 1
+    assert Registry(store).history() == []
+
+
 def test_gc_removes_what_a_crash_kept_out_of_the_history(store: Store) -> None:
     registry = Registry(store)
     registry.promote(made(store, "s", "k1"), "candidate", GOOD)

@@ -18,6 +18,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "tiny.manners": {"rows": 8},
     "tiny.requests": {"rows": 8, "holdout": 4},
     "tiny.needles": {"holdout": 4, "lengths": [64, 128]},
+    "probes.refusals": {"holdout": 4, "sort": "harmful"},
 }
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from posttrain.data.rendering import render
 from posttrain.data.targets import Marks, targets
+from tests.data.checks.samples import chat, chatml
 from tests.data.conversations import conversations
-from tests.data.test_chat import CHAT
-from tests.data.test_templates import CHAT as CHATML
 
 MARKS = Marks(
     bos=1, others=(10, 20), user=20, start=30, end=31, output_start=40, output_end=41,
@@ -25,9 +24,9 @@ S, U, A, E = 1, 20, 30, 31
 def test_ids_tell_the_mask_that_the_format_gave(row: Any) -> None:
     assume(any(message["role"] in ("user", "assistant") for message in row["messages"]))
     for text in ("", "a3 b4"):
-        rendered = CHAT.render({**row, "text": text})
-        assert CHAT.mask(rendered.ids) == rendered.mask
-        assert render(CHAT, {"tokens": rendered.ids}) == rendered
+        rendered = chat().render({**row, "text": text})
+        assert chat().mask(rendered.ids) == rendered.mask
+        assert render(chat(), {"tokens": rendered.ids}) == rendered
 
 
 RULES: list[tuple[str, list[int], str]] = [
@@ -62,4 +61,4 @@ def test_no_document_minds_its_neighbours(rules: list[tuple[str, list[int], str]
 
 def test_where_ids_do_not_tell_a_row_must() -> None:
     with pytest.raises(ValueError, match="give a `mask`"):
-        render(CHATML, {"tokens": [1, 2]})
+        render(chatml(), {"tokens": [1, 2]})

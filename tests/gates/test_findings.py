@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -140,6 +140,7 @@ def test_many_gates_share_the_error() -> None:
     assert [passes(1, "holm"), passes(9, "none"), passes(9, "holm")] == [True, True, False]
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(0, 60), st.sampled_from([0.05, 0.1, 0.3]))
 def test_superior_by_implies_not_worse_than(before: int, after: int, bar: float) -> None:
     measured = {"rl": scores(after, 60), "sft": scores(before, 60)}

@@ -91,6 +91,7 @@ def test_a_prompt_is_the_users() -> None:
 
 
 def test_the_rule_judge_is_calibrated_by_the_command(service: Service, tmp_path: Path) -> None:
+    """As by "judge calibrate" of the command line."""
     rows = [{"messages": [*ROW["messages"], {"role": "assistant", "content": f"It is a{n}."}]}
             for n in range(5)]  # fmt: skip
     path = tmp_path / "dialogues.jsonl"

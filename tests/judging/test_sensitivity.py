@@ -1,4 +1,5 @@
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posttrain.data import manifest
 from posttrain.data.turn import AssistantTurn
 from posttrain.judging.opinions import Opinion
 from posttrain.judging.sensitivity import classed, faulted, figures, opinions
+from posttrain.stages import charter
 from posttrain.stages.sensitivity import Config
+from tests.judging.test_stages import artifact, run
+from tests.rewards.service import serving
 
 
 class Reader:
@@ -76,3 +81,39 @@ def test_recipes_name_the_judges_texts_by_their_digests() -> None:
     assert {"sensitivity", "adherence"} <= {name for name, _ in named}
     for name, sha256 in named:
         assert texts[name] == sha256, name
+
+
+def test_the_stage_keeps_the_prompts_of_its_classes(tmp_path: Path) -> None:
+    """By a rule, prompts that say `definitely` are of class 0 and all others of class 3."""
+    for name in ("prompts", "service"):
+        (tmp_path / name).mkdir()
+    place = Path("recipes/charters").absolute() / "recipe.yaml"
+    manual, _ = run(
+        "charter", charter.Config(charter="tiny.md").placed("manual", place), {}, tmp_path
+    )
+    splits = {
+        "train": [prompt("Is it definitely so?"), prompt("Is it?"), prompt("Why?")],
+        "holdout": [prompt("It definitely is."), prompt("What then?")],
+    }
+    manifest.write(tmp_path / "prompts", splits, licence="CC0-1.0")
+    inputs = {"data.prompts": artifact(tmp_path / "prompts"), "charter": manual}
+    asked = {
+        "data": "prompts", "scale": 3, "keep": [2, 3],
+        "judge": {"verifier": "rules", "charter": "manual", "articles": ["certainty"]},
+    }  # fmt: skip
+    with serving(tmp_path / "service", "--verifiers", "rules") as service:
+        found, metrics = run(
+            "sensitivity", Config.model_validate(asked), inputs, tmp_path, service.url
+        )
+        none = [prompt("Is it definitely so?")]
+        manifest.write(tmp_path / "prompts", {"train": none})
+        with pytest.raises(ValueError, match=r"no prompt of .* is of class 2 to 3"):
+            run("sensitivity", Config.model_validate(asked), inputs, tmp_path / "none", service.url)
+    kept = {
+        split: [json.loads(line) for line in (found.path / f"{split}.jsonl").open()]
+        for split in splits
+    }
+    assert kept["train"] == [row | {"sensitivity": 3} for row in splits["train"][1:]]
+    assert kept["holdout"] == [splits["holdout"][1] | {"sensitivity": 3}]
+    assert (metrics["class.0"], metrics["class.3"], metrics["kept"]) == (2, 3, 3)
+    assert manifest.read(found.path).licence == "CC0-1.0"

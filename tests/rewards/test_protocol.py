@@ -1,5 +1,6 @@
 """Requests answered as soon as they are read, and others: a client sees no difference."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator, Mapping
@@ -8,11 +9,14 @@ from http.client import HTTPResponse
 from typing import Any, cast
 
 import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
 
 from rewards.arrivals import Arrivals
 from rewards.cache import Cache
 from rewards.front import Front
 from rewards.metrics import Metrics
+from rewards.protocol import Protocol
 from rewards.scorer import Route, Scorer
 from rewards.verifiers.answer import verify
 from tests.rewards.service import Service
@@ -127,24 +131,73 @@ def test_every_way_counts_once(service: Service) -> None:
     assert [after - known for after, known in zip(counts(), before, strict=True)] == [2, 4, 4, 4]
 
 
+class Served:
+    """As much of a service as scoring needs."""
+
+    scorer: Scorer | None = None
+
+
+async def nothing(*_: Any) -> None: ...
+
+
+def front(served: Served, token: str | None = None) -> Front:
+    return Front(nothing, cast(Any, served), Metrics(), Arrivals(60), token)
+
+
+def scorer() -> Scorer:
+    return Scorer({"answer": Route("digest", cast(Any, None), verify)}, Cache(1), Metrics())
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def resume_reading(self) -> None: ...
+
+
+def test_a_whole_request_takes_no_task() -> None:
+    served = Served()
+    served.scorer = scorer()
+    config = Config(front(served), http=Protocol, proxy_headers=False, log_level="warning")
+
+    async def sent(*parts: bytes) -> tuple[int, bytes]:
+        protocol, wire = Protocol(config, ServerState(), {}), Wire()
+        protocol.connection_made(wire)
+        for part in parts:
+            protocol.data_received(part)
+        begun = len(protocol.tasks)
+        await asyncio.gather(*protocol.tasks)
+        await asyncio.sleep(0)
+        return begun, wire.sent
+
+    raw = request(RIGHT)
+    begun, reply = asyncio.run(sent(raw))
+    assert begun == 0
+    assert b'"score":1.0' in reply
+    assert asyncio.run(sent(raw[:50], raw[50:])) == (0, reply)
+    assert asyncio.run(sent(raw[:-9], raw[-9:])) == (1, reply)
+
+
 def test_no_reply_is_given_at_once_without_the_token() -> None:
     """Nor while the verifiers are not there, nor for a body that is wrong."""
-
-    class Served:
-        scorer: Scorer | None = None
-
-    async def none(*_: Any) -> None: ...
-
-    metrics, served = Metrics(), Served()
-    front = Front(none, cast(Any, served), metrics, Arrivals(60), "token")
+    served = Served()
+    guarded = front(served, "token")
     allowed, body = {b"authorization": b"Bearer token"}, json.dumps(RIGHT).encode()
-    assert front.at_once(allowed, body) is None
-    route = Route("digest", cast(Any, None), verify)
-    served.scorer = Scorer({"answer": route}, Cache(1), metrics)
-    assert front.at_once({}, body) is None
-    assert front.at_once({b"authorization": b"Bearer t"}, body) is None
-    assert front.at_once(allowed, b"{") is None
-    assert front.at_once(allowed | {b"content-type": b"text/plain"}, body) is None
-    found = front.at_once(allowed, body)
+    assert guarded.at_once(allowed, body) is None
+    served.scorer = scorer()
+    assert guarded.at_once({}, body) is None
+    assert guarded.at_once({b"authorization": b"Bearer t"}, body) is None
+    assert guarded.at_once(allowed, b"{") is None
+    assert guarded.at_once(allowed | {b"content-type": b"text/plain"}, body) is None
+    found = guarded.at_once(allowed, body)
     assert found is not None
     assert json.loads(found[0])["verdicts"][0]["score"] == 1.0

@@ -50,7 +50,7 @@ def aligned(
 ) -> tuple[dict[str, float], dict[str, Any]]:  # fmt: skip
     for name in ("work", "output"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    mixture = Mixture({"pairs": Part(share=1.0)}, "rows", "repeat", 32, 4)
+    mixture = Mixture({"pairs": Part(share=1.0)}, "rows", "repeat", 4 * steps.steps, 4)
     return dpo.align(
         Policy.load(start.path, start.facts), {"pairs": pairs}, limits, DPOConfig(beta=0.1),
         Settings(steps, mixture, seed=3), ahead,
@@ -234,8 +234,10 @@ def test_log_probabilities_that_are_not_the_policys_end_the_run(
 
 def test_a_frozen_policy_ends_the_run(base: Start, pairs: Path, tmp_path: Path) -> None:
     still = OptimizerConfig.model_validate({"adamw": {"lr": 1e-12}})
-    with pytest.raises(ValueError, match="of the weights moved in 3 steps"):
-        aligned(base, pairs, STEPS.model_copy(update={"optimizer": still}), tmp_path)
+    for steps, told in ((8, 3), (2, 2)):
+        frozen = STEPS.model_copy(update={"optimizer": still, "steps": steps})
+        with pytest.raises(ValueError, match=f"of the weights moved in {told} steps"):
+            aligned(base, pairs, frozen, tmp_path / str(steps))
 
 
 def test_a_length_beyond_the_context_is_refused(base: Start, pairs: Path, tmp_path: Path) -> None:

@@ -301,8 +301,8 @@ def test_frozen_parts_stay_and_the_rest_is_trained(
 ) -> None:
     frozen = replace(SETTINGS, freeze=(r"model\.layers\.0\..*",))
     _, facts = _finetune(base, world, frozen, tmp_path)
-    before = checkpoint.load_model(base.path, base.facts).state_dict()
-    after = checkpoint.load_model(tmp_path / "output", facts).state_dict()
+    before = dict(checkpoint.load_model(base.path, base.facts).named_parameters())
+    after = dict(checkpoint.load_model(tmp_path / "output", facts).named_parameters())
     same = {name for name, value in before.items() if torch.equal(value, after[name])}
     assert same == {name for name in before if name.startswith("model.layers.0.")}
     assert facts["frozen"] == sum(before[name].numel() for name in same)

@@ -163,6 +163,8 @@ def test_an_sft_config_takes_one_name_or_shares() -> None:
     [
         {"data": {}}, {"data": {"a": "70%", "b": "40%"}}, {"data": {"a": "100%", "b": "0%"}},
         {"data": "a", "lr": 1e-3}, {"data": "a", "context": {"rope": {"theta": 800}}},
+        {"data": "a", "ranks": 3, "sequence_parallel": 2}, {"data": "a", "packing": {}},
+        {"data": "a", "packing": {"documents": 4, "oversize": "drop"}},
     ],
 )  # fmt: skip
 def test_wrong_sft_configs_are_refused(wrong: dict[str, Any]) -> None:

@@ -22,6 +22,13 @@ def chat() -> ChatFormat:
     )
 
 
+@cache
+def chatml() -> ChatFormat:
+    """ChatML over a tokenizer trained on the same."""
+    texts = (text for row in tiny.dialogues(0, 400) for text in row_texts(row))
+    return ChatFormat.from_tokenizer(train_tokenizer(texts, 900, format="chatml"))
+
+
 def dialogue(question: str, answer: str, **more: Any) -> dict[str, Any]:
     """A conversation of one question and its answer."""
     messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]

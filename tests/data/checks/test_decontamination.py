@@ -26,7 +26,7 @@ def prose(draw: random.Random, words: int) -> str:
 
 
 DRAW = random.Random(5)
-PROMPTS = [prose(DRAW, 12) for _ in range(30)]
+PROMPTS = [prose(DRAW, 24) for _ in range(30)]
 CLEAN = [dialogue(prose(DRAW, 20), prose(DRAW, 20), id=str(n)) for n in range(120)]
 BENCHMARK = dataset([{"prompt": text} for text in PROMPTS], "exam")
 

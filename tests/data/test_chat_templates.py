@@ -14,16 +14,12 @@ from posttrain.data.checks.inputs import Inputs
 from posttrain.data.checks.lint import Parameters, run
 from posttrain.data.rendering import render
 from posttrain.data.templates import CHATML, TemplateFormat
-from posttrain.data.tokenizer import row_texts, train_tokenizer
 from posttrain.data.turn import ToolCall
-from tests.data.checks.samples import dataset
+from tests.data.checks.samples import chatml, dataset
 from tests.data.conversations import ALONE, CODE, TEXT, conversations
 
-DIALOGUES = tiny.dialogues(0, 400)
-TOKENIZER = train_tokenizer(
-    (text for row in DIALOGUES for text in row_texts(row)), 900, format="chatml"
-)
-CHAT = ChatFormat.from_tokenizer(TOKENIZER)
+CHAT = chatml()
+TOKENIZER = CHAT.tokenizer
 SETTINGS = settings(deadline=None, max_examples=60)
 SOLID = TEXT.filter(str.strip)
 
