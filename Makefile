@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: install quickstart smoke test check cases bench-rewards bench-sandbox clean
+.PHONY: install quickstart smoke test check cases bench-rewards bench-sandbox bench-sft clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -51,6 +51,9 @@ bench-rewards: $(READY)
 
 bench-sandbox: $(READY)
 	$(BIN)/python -m tests.bench.sandbox
+
+bench-sft: $(READY)
+	$(BIN)/python -m tests.bench.sft
 
 clean:
 	rm -rf $(VENV) store

@@ -42,7 +42,7 @@ def line(
 
 def turn(of: Mapping[str, Any]) -> AssistantTurn:
     """The turn in a completion's line."""
-    calls = tuple(ToolCall(*call) for call in of["turn"]["tool_calls"])
+    calls = tuple(ToolCall(**call) for call in of["turn"]["tool_calls"])
     return AssistantTurn(**{**of["turn"], "tool_calls": calls})
 
 

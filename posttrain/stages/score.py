@@ -14,7 +14,7 @@ from posttrain.quantities import Share
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext, charter
 from posttrain.store import write_durably
 
-VERSION = 1
+VERSION = 2
 
 _CHUNK = 256
 """Completions between two saves."""
