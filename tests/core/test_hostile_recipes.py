@@ -20,7 +20,7 @@ RECIPES = {path.name: path.read_text() for path in sorted(Path("recipes").glob("
 
 LINE = re.compile(r"(?:[^:\n]*\.yaml(?::\d+)?|--set [^\n]*?): \S[^\n]{0,400}")
 NOISE = re.compile(
-    r"input_value|input_type|pydantic|https?://|validation error|ruamel|function-"
+    r"input_value|input_type|pydantic|https?://errors|validation error|ruamel|function-"
     r"|<class|<unicode| at 0x"
 )
 
