@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: install quickstart smoke test check cases bench-rewards bench-sandbox bench-sft clean
+.PHONY: install quickstart smoke test check cases bench-rewards bench-sandbox bench-sft bench-data clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -54,6 +54,9 @@ bench-sandbox: $(READY)
 
 bench-sft: $(READY)
 	$(BIN)/python -m tests.bench.sft
+
+bench-data: $(READY)
+	$(BIN)/python -m tests.bench.data
 
 clean:
 	rm -rf $(VENV) store
