@@ -8,11 +8,14 @@ it is repeated, the run stops, or the others take over its share in proportion t
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from posttrain.quantities import Share
+
+if TYPE_CHECKING:
+    from posttrain.data.packing import PackingConfig
 
 Unit = Literal["tokens", "rows"]
 OnExhausted = Literal["stop", "repeat", "reweight"]
@@ -57,20 +60,24 @@ PartField = Annotated[Part, BeforeValidator(_part), PlainSerializer(_written)]
 
 
 class Size(NamedTuple):
-    """A source: its rows, and their sum in the unit of the mixture."""
+    """A source: its rows (with packing its bins), and their sum in the unit of the mixture."""
 
     rows: int
     amount: float
 
 
 class Mixture(NamedTuple):
-    """What a run draws: `examples` in all, from `parts`, by the rules of this module."""
+    """What a run draws: `examples` in all, from `parts`, by the rules of this module.
+
+    An example is a row, or with `packing` a bin of several.
+    """
 
     parts: Mapping[str, Part]
     unit: Unit
     on_exhausted: OnExhausted
     examples: int
     batch: int
+    packing: "PackingConfig | None" = None
 
 
 def checked(parts: Mapping[str, Part]) -> None:
@@ -188,12 +195,14 @@ def _mean(size: Size) -> float:
     return size.amount / size.rows
 
 
-def told(source: Forecast, part: Part, on_exhausted: OnExhausted) -> str:
+def told(source: Forecast, mixture: Mixture) -> str:
     """A forecast in one line."""
-    drawn = f"{source.rows:,.0f} rows, {source.epochs:.2f} epochs"
+    part, examples = mixture.parts[source.source], "bins" if mixture.packing else "rows"
+    drawn = f"{source.rows:,.0f} {examples}, {source.epochs:.2f} epochs"
     line = f"{source.source} {source.share:.1%}: {drawn}"
     if source.step is None:
         return line
     after = {"stop": "the run ends", "repeat": "repeated", "reweight": "the others take over"}
     given = f"{part.epochs:g} epoch{'s' * (part.epochs != 1)}"
-    return f"{line}; exhausted after {given}, in step {source.step:,}: {after[on_exhausted]}"
+    then = after[mixture.on_exhausted]
+    return f"{line}; exhausted after {given}, in step {source.step:,}: {then}"

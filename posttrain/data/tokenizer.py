@@ -73,9 +73,17 @@ def train_tokenizer(
     )  # fmt: skip
 
 
-def chat_format(folder: Path) -> ChatFormat:
-    """The chat format over the tokenizer saved in `folder`."""
-    return ChatFormat.from_tokenizer(AutoTokenizer.from_pretrained(folder, local_files_only=True))
+def load(artifact: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer in the folder of a tokenizer artifact, or of a checkpoint's."""
+    model = artifact / "model"
+    folder = model if model.is_dir() else artifact
+    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return found
+
+
+def chat_format(artifact: Path) -> ChatFormat:
+    """The chat format over the tokenizer of an artifact."""
+    return ChatFormat.from_tokenizer(load(artifact))
 
 
 def digests(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from posttrain.data.chat import ChatFormat, Rendered
+from posttrain.data.tokenizer import load
 from posttrain.evaluation import measuring
 from posttrain.training import checkpoint, jobs, model, optimizers, xielu
 from posttrain.training.attention import use_documents, whole_rows
@@ -40,7 +41,7 @@ def main() -> None:
 
 def run(job: Job) -> None:
     """Train, write the result, and last the marker."""
-    tokenizer = AutoTokenizer.from_pretrained(job.tokenizer, local_files_only=True)
+    tokenizer = load(job.tokenizer)
     examples = documents(job.corpus, tokenizer, job.training.model.context)
     with threads(job.training.threads):
         trainer = Trainer(job, tokenizer, examples)

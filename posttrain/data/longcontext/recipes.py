@@ -54,9 +54,6 @@ def _of_documents(name: str, task: Task, seed: int, asked: FromDocuments, folder
 
 
 def _chat(folders: Folders) -> "ChatFormat":
-    from transformers import AutoTokenizer
+    from posttrain.data.tokenizer import chat_format
 
-    from posttrain.data.chat import ChatFormat
-
-    tokenizer = AutoTokenizer.from_pretrained(folders["tokenizer"], local_files_only=True)
-    return ChatFormat.from_tokenizer(tokenizer)
+    return chat_format(folders["tokenizer"])
