@@ -15,14 +15,18 @@ def fault(store: Store, checkpoint: Artifact) -> str | None:
         for artifact in store.artifacts()
         if artifact.record.kind == "filter"
     }
-    weights: Artifact | None = checkpoint
-    while weights is not None:
+    waiting = [checkpoint]
+    while waiting:
+        weights = waiting.pop()
         if data := chosen.get(weights.address):
             made = "is" if weights.address == checkpoint.address else "was trained from"
             return (
                 f"{checkpoint.address} {made} an auxiliary checkpoint ({weights.address} chose the "
                 f"prompts of {data}): its verdicts may be used, its weights never"
             )
-        start = weights.record.inputs.get("from")
-        weights = store.get(start) if start else None
+        waiting += [
+            store.get(address)
+            for role, address in weights.record.inputs.items()
+            if role.partition(".")[0] == "from"
+        ]
     return None

@@ -63,7 +63,7 @@ def _execute(assignment: Assignment, store: Store, journal: Journal) -> str:
     for artifact in inputs.values():
         artifact.verify()
     print(f"{assignment.run}/{node.name} ({node.kind}), key {node.key}, process {os.getpid()}")
-    draft = store.draft(assignment.run, assignment.stage, node.key)
+    draft = store.draft(assignment.run, assignment.stage, node.key, node.work_key)
     progress = journal.progress(assignment.stage)
     context: StageContext[Any] = StageContext(
         name=assignment.stage, config=node.config, inputs=inputs, output=draft.output,

@@ -20,7 +20,7 @@ from posttrain.stages import DATA_KINDS, StageConfig
 from posttrain.store import Artifact, Store
 
 _KINDS_OF_ROLE = {
-    "from": CHECKPOINT_KINDS, "tokenizer": ("tokenizer",), "data": DATA_KINDS,
+    "from": CHECKPOINT_KINDS, "tokenizer": ("tokenizer", *CHECKPOINT_KINDS), "data": DATA_KINDS,
     "suite": DATA_KINDS, "benchmark": DATA_KINDS,
     "charter": ("charter",), "completions": ("generate",), "scores": ("score",),
     "reference": ("reference",), "calibration": ("calibrate",),
@@ -45,6 +45,16 @@ class Node:
     key: str
     cached: Artifact | None
     blocked: str | None = None
+
+    @property
+    def work_key(self) -> str:
+        """What unfinished work must have in common with this node to be continued by it."""
+        config = {
+            name: value
+            for name, value in self.identity["config"].items()
+            if name not in self.config.CONTINUED
+        }
+        return digest.of_value({**self.identity, "config": config})
 
     @property
     def state(self) -> str:
@@ -130,6 +140,8 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
         fault = _misplaced(role, source, declared)
         if fault:
             raise ValueError(f"{place}: {name} takes its input {role[:60]!r} from {fault}")
+    if unfit := stage.config.misfit({role: declared[wanted[role]].config for role in wanted}):
+        raise ValueError(f"{place}: {name}: {unfit}")
     for service in stage.config.services():
         if getattr(recipe.services, service, None) is None:
             raise ValueError(f"{place}: {name} needs services.{service}, which is not declared")
@@ -176,7 +188,9 @@ def _node(
     identity = {
         "kind": stage.kind,
         "version": stages.module(stage.kind).VERSION,
-        "config": stage.config.model_dump(mode="json", by_alias=True),
+        "config": stage.config.model_dump(
+            mode="json", by_alias=True, exclude=set(stage.config.UNKEYED)
+        ),
         "suites": {suite: value.model_dump(mode="json") for suite, value in suites.items()},
         "seed": recipe.seed,
         "backend": recipe.backend,

@@ -130,21 +130,25 @@ class Store:
             raise ValueError(f"no artifact {address} in {self.root}; there are: {known}")
         return read_artifact(path)
 
-    def draft(self, run: str, stage: str, key: str) -> Draft:
-        """An empty `output` and the `work` folder of this stage, emptied if its key changed."""
+    def draft(self, run: str, stage: str, key: str, work_key: str | None = None) -> Draft:
+        """An empty `output`, and the stage's `work` folder as `work` gives it."""
         drafts = self.root / "drafts"
         drafts.mkdir(parents=True, exist_ok=True)
         output = Path(tempfile.mkdtemp(prefix=f"{run}.{stage}.", dir=drafts))
-        return Draft(run, stage, key, output, self.work(run, stage, key))
+        return Draft(run, stage, key, output, self.work(run, stage, key, work_key))
 
-    def work(self, run: str, stage: str, key: str) -> Path:
-        """The folder for training checkpoints of this stage and key; another key's is cleared."""
-        folder = self.root / "work" / run / stage
-        mark = folder / "key"
-        if not (mark.is_file() and mark.read_text() == key):
+    def work(self, run: str, stage: str, key: str, work_key: str | None = None) -> Path:
+        """The folder for training checkpoints of this stage and key; another key's is cleared.
+
+        Nodes with one `work_key`, the key itself unless given, may continue each other's work.
+        """
+        folder, shared = self.root / "work" / run / stage, work_key or key
+        mark = folder / "work_key"
+        if not (mark.is_file() and mark.read_text() == shared):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            write_durably(mark, key)
+            write_durably(mark, shared)
+        write_durably(folder / "key", key)
         return folder
 
     def commit(

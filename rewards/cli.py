@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from rewards import terminal
 
-    from rewards.rescoring import Reverification, Summary
+if TYPE_CHECKING:
+    from rewards.rescoring import Summary
     from rewards.serve import ServeOptions
     from rewards.verifiers import Profile
 
@@ -113,14 +113,14 @@ def probe(url: Annotated[str, typer.Argument(metavar="URL")]) -> None:
     from rewards.probing import probed
 
     findings = asyncio.run(probed(url))
-    table = _table("verifier", "runs", "version", "ready", "canaries", "slowest")
+    table = terminal.table_of("verifier", "runs", "version", "ready", "canaries", "slowest")
     for row in findings:
         took = "" if row.slowest_ms is None else f"{row.slowest_ms:.1f} ms"
         unasked = "not asked" if row.reason else "none known here"
         canaries = f"{row.passed} of {row.asked}" if row.asked else unasked
         ready = "no" if row.reason else "yes"
         table.add_row(row.name, row.runs, row.digest[:12], ready, canaries, took)
-    _show(table)
+    terminal.show(table)
     if waiting := [row for row in findings if row.reason]:
         print(*(f"{row.name} is not ready: {row.reason}" for row in waiting), sep="\n", flush=True)
         raise ConnectionError(f"{url} is not ready; the reasons are above")
@@ -151,7 +151,7 @@ def score(
     summary = rescoring.Summary()
     with (
         _endpoints(url, places, workers, patience) as endpoints,
-        _progress(total, patience) as advance,
+        terminal.progress(total, patience) as advance,
     ):
         scoring = rescoring.score(
             endpoints, file, target, ledger, advance, summary, patience=patience
@@ -162,7 +162,7 @@ def score(
             done, where = sum(summary.counts.values()), ledger or rescoring.draft_of(target)
             told = f"interrupted: {done} of {total} scored; in {where}"
             raise RuntimeError(told) from None
-    _tell_summary(summary)
+    terminal.tell_summary(summary)
     print(f"verdicts: {target}")
     kept = f"reverify {ledger}" if ledger else f"score {file} --ledger LEDGER"
     again = "".join(f" --url {each}" for each in url or ())
@@ -203,10 +203,10 @@ def reverify(
     target = _target(out or ledger / "flips.jsonl", ledger, total)
     with (
         _endpoints(url, places, workers, patience) as endpoints,
-        _progress(total, patience) as advance,
+        terminal.progress(total, patience) as advance,
     ):
         found = _run(rescoring.reverify(endpoints, ledger, target, advance, patience=patience))
-    _show(_flip_table(found))
+    terminal.show(terminal.flip_table(found))
     if left_out:
         print(f"{left_out} records are left out: their verifier was not served")
     if unknown := found.unknown.total():
@@ -296,63 +296,8 @@ def _endpoints(
         raise ConnectionError(str(fault)) from None
 
 
-@contextmanager
-def _progress(total: int, patience: float) -> Iterator[Any]:
-    """A bar on the terminal; yields what is called with the number of items done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    shown = f"(an item waits up to {patience:g} s)"
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), shown)
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda done: progress.advance(task, done)
-
-
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
-
-
-def _table(*columns: str) -> "Table":
-    from rich.table import Table
-
-    table = Table()
-    for column in columns:
-        table.add_column(column)
-    return table
-
-
-def _show(table: "Table") -> None:
-    from rich.console import Console
-
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # A line stays a line.
-    console.print(table)
-
-
-def _tell_summary(summary: "Summary") -> None:
-    table = _table("verifier", "status", "reason", "items")
-    for outcome, count in sorted(summary.counts.items()):
-        table.add_row(*outcome, str(count))
-    _show(table)
-    for (verifier, status, reason), detail in sorted(summary.details.items()):
-        print(f"{verifier} {status} {reason}, the first: {detail}")
-    for verifier, (mean, scores) in summary.means().items():
-        print(f"{verifier}: mean score {mean:.4f} over {scores}")
-
-
-def _flip_table(found: "Reverification") -> "Table":
-    table = _table("verifier", "same", "flipped", "up", "down", "failed", "examples")
-    names = {*found.same, *found.unknown, *(flip.after.verifier for flip in found.flips)}
-    for name in sorted(names):
-        flips = [flip for flip in found.flips if flip.after.verifier == name]
-        up = sum((flip.before.verdict.score or 0) < (flip.after.score or 0) for flip in flips)
-        examples = ", ".join(flip.after.id for flip in flips[:3])
-        counts = (found.same[name], len(flips), up, len(flips) - up, found.unknown[name])
-        table.add_row(name, *map(str, counts), examples)
-    return table
 
 
 def main() -> NoReturn:

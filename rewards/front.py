@@ -92,9 +92,10 @@ class Front:
             return None
         if verdicts is None:
             return None
-        self._metrics.request(200)
         kind = _wanted(headers.get(b"accept", b""), kind)
-        return encode(verdicts, kind), kind
+        reply = encode(verdicts, kind)
+        self._metrics.request(200)
+        return reply, kind
 
     def _trusts(self, headers: Mapping[bytes, bytes]) -> bool:
         given = headers.get(b"authorization", b"")

@@ -188,7 +188,7 @@ def _run(
     service = Service(nursery, limits, metrics, remembered=options.cache, ledger=ledger)
     config = uvicorn.Config(
         create_app(service, metrics, token), log_level="warning", access_log=False,
-        http=Protocol, proxy_headers=False, timeout_keep_alive=_KEEP_ALIVE,
+        http=Protocol, ws="none", proxy_headers=False, timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=options.drain,
     )  # fmt: skip
     gc.collect()

@@ -109,12 +109,12 @@ class SandboxClient:
         assert self._session is not None, "use the client as `async with`"
         try:
             async with self._session.post(f"{self._url}/v1/execute", data=body) as reply:
-                body = await reply.read()
+                content = await reply.read()
                 if reply.status != 200:
                     pause = reply.headers.get("Retry-After", "")
-                    raise _fault(reply.status, body.decode(errors="replace"), pause)
+                    raise _fault(reply.status, content.decode(errors="replace"), pause)
                 _check_version(reply.headers.get(HEADER), self._url)
-                return _result(name, body)
+                return _result(name, content)
         except (aiohttp.ClientError, TimeoutError) as fault:
             why = f"{self._url}: {fault or 'timed out'}"
             raise SandboxUnavailable("unreachable", why) from None

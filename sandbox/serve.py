@@ -157,6 +157,7 @@ async def _serve(
         server = uvicorn.Server(
             uvicorn.Config(
                 create_app(desk, pool, metrics, offered, token), log_level="warning",
+                http="h11", ws="none",  # It bounds a request's head.
                 access_log=False, proxy_headers=False, timeout_graceful_shutdown=options.drain,
             )
         )  # fmt: skip

@@ -1,3 +1,3 @@
 """Which kinds of stage make checkpoints."""
 
-CHECKPOINT_KINDS = ("adopt", "pretrain", "sft", "rl", "dpo", "qrpo", "sdpo", "convert")
+CHECKPOINT_KINDS = ("adopt", "pretrain", "sft", "rl", "dpo", "qrpo", "sdpo", "select", "convert")

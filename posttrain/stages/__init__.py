@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,7 +24,7 @@ from posttrain.store import Artifact
 DATA_KINDS = ("data", "files", "check", "filter", "sensitivity")
 KINDS = (
     *DATA_KINDS, "charter", "tokenizer", "adopt", "pretrain", "sft", "rl", "reference", "dpo",
-    "qrpo", "sdpo", "generate", "score", "calibrate", "convert", "evaluate",
+    "qrpo", "sdpo", "select", "generate", "score", "calibrate", "convert", "evaluate",
 )  # fmt: skip
 
 
@@ -33,14 +33,31 @@ class StageConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    UNKEYED: ClassVar[frozenset[str]] = frozenset()
+    """Keys on which no bit of the result depends: they are no part of the node's key."""
+
+    CONTINUED: ClassVar[frozenset[str]] = frozenset()
+    """Keys that may change while the stage is unfinished: it goes on, and records the change."""
+
     @classmethod
     def described_by(cls, raw: Mapping[str, Any]) -> type[BaseModel]:
         """The model that knows all keys of `raw`: for messages about an unknown one."""
         return cls
 
     def inputs(self) -> dict[str, str]:
-        """Role -> name of the node it comes from. Roles: "from", "tokenizer", "data.<name>"."""
+        """Role -> name of the node it comes from. Roles: "from", "tokenizer", "data.<name>".
+
+        One that takes several checkpoints has a role "from.<name>" for each.
+        """
         return {}
+
+    def misfit(self, sources: "Mapping[str, StageConfig]") -> str | None:
+        """Why it cannot work on the results of `sources`, by role, where configs tell; or None."""
+        return None
+
+    def keeps(self) -> bool:
+        """Whether its result has more checkpoints than one."""
+        return False
 
     def parts(self) -> "dict[str, StageConfig]":
         """Suffix -> config of each node this stage becomes: one, unless it handles several."""
@@ -81,6 +98,10 @@ class StageConfig(BaseModel):
 
     def mixture(self) -> Mixture | None:
         """What the stage will read of its data; None if it is not drawn from a mixture."""
+        return None
+
+    def context_length(self) -> int | None:
+        """Tokens of context of the checkpoint that the stage makes, where its config tells."""
         return None
 
     def cores(self) -> int:

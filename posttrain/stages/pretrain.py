@@ -58,6 +58,10 @@ class Config(StageConfig):
         """The suite of the stop rule."""
         return (self.steps.until.suite,) if self.steps.until else ()
 
+    def context_length(self) -> int:
+        """The model's."""
+        return self.model.context
+
     def cores(self) -> int:
         """One per thread."""
         return self.threads

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -51,8 +51,12 @@ class Config(StageConfig):
     Shares are of the tokens that the loss counts, or of rows. A `batch` is documents, or with
     `packing` bins of as many tokens as the context has. `ranks` processes train together, of which
     `sequence_parallel` share each row; `freeze` names parameters that stay as they are (regular
-    expressions); `peak_flops` is what one rank's hardware can at most, a second.
+    expressions); `peak_flops` is what one rank's hardware can at most, a second. With `keep_every`
+    the checkpoints after every so many steps are kept beside the last, for a `select` stage.
     """
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"save_every", "peak_flops"})
+    CONTINUED: ClassVar[frozenset[str]] = frozenset({"ranks", "sequence_parallel", "threads"})
 
     source: str = Field(alias="from")
     data: Annotated[dict[Name, PartField], BeforeValidator(_mixture), Field(min_length=1)]
@@ -71,6 +75,7 @@ class Config(StageConfig):
     threads: PositiveInt = 1
     peak_flops: PositiveFloat | None = None
     save_every: PositiveInt = 50
+    keep_every: PositiveInt | None = None
 
     @field_validator("data")
     @classmethod
@@ -86,19 +91,33 @@ class Config(StageConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _keeps_something(self) -> Self:
+        if self.keep_every is not None and self.keep_every >= self.steps:
+            raise ValueError(
+                f"keep_every {self.keep_every} keeps nothing: steps is {self.steps}, and the last "
+                "checkpoint is there anyway"
+            )
+        return self
+
     def inputs(self) -> dict[str, str]:
         """The checkpoint to start from and each data set."""
         return {"from": self.source, **{f"data.{name}": name for name in self.data}}
 
-    def mixture(self) -> Mixture | None:
-        """`steps` batches of the data; with packing, how many rows a batch has is not known yet."""
-        return None if self.packing else self.drawn()
-
-    def drawn(self) -> Mixture:
-        """`steps` batches of examples: rows, or bins."""
+    def mixture(self) -> Mixture:
+        """`steps` batches of rows, or with packing of bins."""
         return Mixture(
-            self.data, self.shares_of, self.on_exhausted, self.steps * self.batch, self.batch
-        )
+            self.data, self.shares_of, self.on_exhausted, self.steps * self.batch, self.batch,
+            self.packing,
+        )  # fmt: skip
+
+    def context_length(self) -> int | None:
+        """As stated; without it the checkpoint keeps its context."""
+        return self.context.length if self.context else None
+
+    def keeps(self) -> bool:
+        """With `keep_every`."""
+        return self.keep_every is not None
 
     def cores(self) -> int:
         """One per thread of each rank."""
@@ -136,9 +155,9 @@ def _settings(config: Config, seed: int) -> "Settings":
     peak = config.peak_flops and config.peak_flops * config.ranks
     return Settings(
         steps=config.steps, batch=config.batch, optimizer=config.optimizer,
-        schedule=config.schedule, context=config.context, mixture=config.drawn(), seed=seed,
+        schedule=config.schedule, context=config.context, mixture=config.mixture(), seed=seed,
         threads=config.threads, save_every=config.save_every, packing=config.packing,
         ranks=config.ranks, sequence_parallel=config.sequence_parallel,
         compute=config.precision.compute, weights=config.precision.weights, freeze=config.freeze,
-        peak_flops=peak,
+        peak_flops=peak, keep_every=config.keep_every,
     )  # fmt: skip

@@ -104,7 +104,7 @@ def planned(sources: Sources, mixed: Mixture, seed: int) -> list[list[Place]]:
     sizes = {name: Size(len(each), sum(each)) for name, each in counts.items()}
     supply = {name: mixture.supply(part, sizes[name].rows) for name, part in mixed.parts.items()}
     for each in mixture.forecast(mixed, sizes).sources:
-        print(mixture.told(each, mixed.parts[each.source], mixed.on_exhausted))
+        print(mixture.told(each, mixed))
     places = shuffled(
         counts, mixture.shares(mixed.parts, sizes), seed,
         None if mixed.on_exhausted == "repeat" else supply,

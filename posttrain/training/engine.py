@@ -6,6 +6,7 @@ and only the loss's targets get logits. verl chooses its platform from the envir
 first imported: set up the backend's environment before importing this module.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
@@ -94,7 +95,7 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
 
         ValueError if its RoPE is not the one that the engine computes with.
         """
-        config = self.module.config
+        config = copy.deepcopy(self.module.config)  # Saving a model writes to its config.
         plain: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=config.dtype)
         plain.load_state_dict(self.weights())
         rope.check(plain, rope.record(self.module))

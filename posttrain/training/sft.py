@@ -6,7 +6,7 @@ on another number of ranks it ends equal up to rounding. Work of another plan is
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,18 @@ from verl.workers.utils.losses import sft_loss
 from posttrain import digest
 from posttrain.data.mixture import Mixture
 from posttrain.data.packing import PackingConfig
-from posttrain.training import checkpoint, drawing, freezing, loop, ranks, rope, state, xielu
+from posttrain.training import (
+    checkpoint,
+    drawing,
+    freezing,
+    keeping,
+    loop,
+    ranks,
+    rope,
+    state,
+    xielu,
+)
+from posttrain.training.course import Course, Way
 from posttrain.training.drawing import Plan, Sources
 from posttrain.training.engine import ROW, Engine, Precision, rows, tensors
 from posttrain.training.loop import Line, Report
@@ -61,6 +72,7 @@ class Settings:
     weights: Precision | None = None
     freeze: tuple[str, ...] = ()
     peak_flops: float | None = None
+    keep_every: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,16 +129,20 @@ def _train(
             model, start.path / "model", settings.optimizer, settings.schedule, len(plan), backend,
             compute=settings.compute, sequence_parallel=settings.sequence_parallel,
         )  # fmt: skip
-        steps = _Steps(engine, plan, sources, settings, rank)
+        keep = partial(_keep, engine, tokenizer, work, rank)
+        steps = _Steps(engine, plan, sources, settings, rank, keep)
         history = loop.train(
             engine, len(plan), steps.take,
-            work=work, save_every=settings.save_every, report=report, pace=pace,
+            work=work, save_every=settings.save_every, report=report, beside=steps.course,
+            pace=pace,
         )  # fmt: skip
         trained = engine.trained_model()
     freezing.check(trained, frozen)
-    facts = _facts(settings, frozen) | {"steps": len(plan)} | drawing.seen(plan, sources)
+    counts = {"steps": len(plan), "frozen": sum(each.numel() for each in frozen.values())}
+    facts = steps.course.facts() | counts | drawing.seen(plan, sources)
     if rank == 0:
         facts |= checkpoint.save_model(trained, tokenizer, output / "model")
+        facts["kept"] = keeping.hand_over(work, output)
         _write(output / "metrics.jsonl", history)
     return _summary(history), facts
 
@@ -144,17 +160,28 @@ def _model(start: Start, settings: Settings) -> Any:
     return model
 
 
+def _keep(engine: Engine, tokenizer: Any, work: Path, rank: int, step: int) -> None:
+    """Keep the model after `step` steps. Every rank calls it; it draws no random number."""
+    with torch.random.fork_rng(devices=[]):
+        model = engine.trained_model()
+    if rank == 0:
+        keeping.keep(work, step, model, tokenizer)
+
+
 def _pace(model: Any, plan: Plan, sources: Sources, peak: float | None) -> Pace:
     flops = flops_of(model.config, sum(each.numel() for each in model.parameters()))
     return Pace(lambda step: flops([len(each.ids) for each in sources.at(plan[step])]), peak)
 
 
 class _Steps:
-    """Takes one step after another."""
+    """Takes one step after another; what is to be kept on the way goes to `keep`."""
 
     def __init__(
-        self, engine: Engine, plan: Plan, sources: Sources, settings: Settings, rank: int
-    ) -> None:
+        self, engine: Engine, plan: Plan, sources: Sources, settings: Settings, rank: int,
+        keep: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        self.course = Course(_way(settings))
+        self._keep, self._every = keep, settings.keep_every
         self._engine, self._plan, self._sources = engine, plan, sources
         self._epochs = drawing.epochs(plan, sources)
         self._share = settings.ranks // settings.sequence_parallel
@@ -166,10 +193,16 @@ class _Steps:
         documents = self._sources.at(self._plan[number])
         line, _ = loop.update(self._engine, tensors(self._rows(documents)), LOSS)
         self._watch(line)
+        self._count(number + 1)
         return {
             "loss": line["loss"], **self._epochs[number], **line,
             "tokens": drawing.length(documents), "targets": drawing.optimised(documents),
         }  # fmt: skip
+
+    def _count(self, done: int) -> None:
+        self.course.done = done
+        if self._every and done % self._every == 0 and done < len(self._plan):
+            self._keep(done)
 
     def _rows(self, documents: Sequence[Any]) -> list[list[Any]]:
         if self._share == 1:
@@ -194,11 +227,11 @@ def _identity(start: Start, data: Mapping[str, Path], settings: Settings) -> dic
     }
 
 
-def _facts(settings: Settings, frozen: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """How the run was carried out."""
+def _way(settings: Settings) -> Way:
+    """How the run is carried out."""
     return {
         "world_size": settings.ranks, "sequence_parallel": settings.sequence_parallel,
-        "threads": settings.threads, "frozen": sum(each.numel() for each in frozen.values()),
+        "threads": settings.threads,
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from math import isinf
 from types import MappingProxyType
 
 from sandbox.schema import Checker
@@ -62,8 +63,12 @@ def _same_number(expected: bytes, got: bytes) -> bool:
 
 
 def _near(checker: Checker, expected: bytes, got: bytes) -> bool:
-    numerals = all(_NUMBER.fullmatch(text) or _FLOAT.fullmatch(text) for text in (expected, got))
-    return numerals and close(checker, float(expected), float(got))
+    if not all(_NUMBER.fullmatch(text) or _FLOAT.fullmatch(text) for text in (expected, got)):
+        return False
+    left, right = float(expected), float(got)
+    if isinf(left) and not (_FLOAT.fullmatch(expected) and _FLOAT.fullmatch(got)):
+        return False  # A numeral beyond all floats is near none but itself.
+    return close(checker, left, right)
 
 
 def close(checker: Checker, expected: float, got: float) -> bool:

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 from sandbox.tiers import Ending, Program, Run, SlotLost, Talk
 from sandbox.tiers.cgroup import Group
-from sandbox.tiers.inside.frames import LENGTH, frame
+from sandbox.tiers.inside.frames import frame
+from sandbox.tiers.reports import exchange
 
 _READY_WITHIN = 60.0
 GRACE = 10.0
@@ -28,7 +29,6 @@ _TAKEN_IN_WITHIN = 1.0
 _PACKET = 4096
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL
-_MOST_HEADER = 2**20
 
 Launch = Callable[[int, int], dict[str, Any]]
 """From the descriptor of the control socket, and our process: what the launcher is to do."""
@@ -191,7 +191,7 @@ class Zygote:
         channel: socket.socket | None,
     ) -> tuple[dict[str, Any], list[bytes], BaseException | None]:
         """Send the order and await the report, talking meanwhile; also what `talk` raised."""
-        following = _exchange(ours, content)
+        following = exchange(ours, content)
         if talk is None or channel is None:
             return *await following, None
         report = asyncio.ensure_future(following)
@@ -305,37 +305,6 @@ def _sealed(content: bytes) -> int:
     os.lseek(descriptor, 0, os.SEEK_SET)
     fcntl(descriptor, F_ADD_SEALS, _SEALS)
     return descriptor
-
-
-async def _exchange(ours: socket.socket, content: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    """Send an order; its report, as frames.receive; EOFError if there is none."""
-    loop = asyncio.get_running_loop()
-    await loop.sock_sendall(ours, content)
-    stream = bytearray()
-    while len(stream) < LENGTH.size:
-        stream += await _more(ours)
-    length = LENGTH.unpack_from(stream)[0]
-    if length > _MOST_HEADER:
-        raise ValueError(f"a report's header of {length} bytes")
-    head = LENGTH.size + length
-    while len(stream) < head:
-        stream += await _more(ours)
-    header = json.loads(bytes(stream[LENGTH.size : head]))
-    sizes = header["sizes"]
-    while len(stream) < head + sum(sizes):
-        stream += await _more(ours)
-    parts = []
-    for size in sizes:
-        parts.append(bytes(stream[head : head + size]))
-        head += size
-    return header, parts
-
-
-async def _more(ours: socket.socket) -> bytes:
-    part = await asyncio.get_running_loop().sock_recv(ours, 2**18)
-    if not part:
-        raise EOFError("the stream ended")
-    return part
 
 
 class Reading(Protocol):

@@ -88,6 +88,20 @@ def test_work_survives_for_the_same_key_and_not_for_another(store: Store) -> Non
     assert not (store.draft("r", "s", "k2").work / "state").exists()
 
 
+def test_work_is_shared_by_nodes_that_may_continue_each_other(store: Store) -> None:
+    """And once the second is committed, what a crash left of it is cleared."""
+    first = store.draft("r", "s", "k1", "w").work
+    (first / "state").write_text("step 5")
+    draft = store.draft("r", "s", "k2", "w")
+    assert (draft.work / "state").read_text() == "step 5"
+    (draft.output / "f").write_text("x")
+    store.commit(draft, kind="data", identity={}, inputs={}, metrics={}, facts={})
+    (store.work("r", "s", "k2", "w") / "state").write_text("left")
+    store.clear("r")
+    assert not first.exists()
+    assert not (store.draft("r", "s", "k2", "other").work / "state").exists()
+
+
 def test_commit_drops_the_work_of_its_stage(store: Store) -> None:
     draft = store.draft("r", "s", "k")
     (draft.work / "state").write_text("x")

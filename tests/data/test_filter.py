@@ -199,4 +199,6 @@ def test_an_auxiliary_checkpoint_is_never_promoted(tmp_path: Path) -> None:
     assert "r/aux@1 is an auxiliary checkpoint" in str(auxiliary.fault(store, aux))
     assert "r/after@1 was trained from an auxiliary" in str(auxiliary.fault(store, after))
     assert auxiliary.fault(store, base) is None
+    among = {"from.main": main.address, "from.aux": aux.address}
+    assert auxiliary.fault(store, committed(store, "chosen", "select", {}, **among))
     assert auxiliary.fault(store, main) is None

@@ -176,7 +176,7 @@ def test_the_step_of_exhaustion_is_told() -> None:
         assert found.steps == (5 if on_exhausted == "stop" else 25)
         first, second = found.sources
         assert (first.step, second.step) == (6, None)
-        lines[on_exhausted] = told(first, mixed.parts["a"], on_exhausted)
+        lines[on_exhausted] = told(first, mixed)
     assert lines == {
         "repeat": "a 50.0%: 50 rows, 5.00 epochs; exhausted after 1 epoch, in step 6: repeated",
         "stop": "a 50.0%: 10 rows, 1.00 epochs; exhausted after 1 epoch, in step 6: the run ends",

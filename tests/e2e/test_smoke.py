@@ -3,6 +3,7 @@
 One run of `recipes/smoke.yaml` serves all tests of this file: an RL start costs minutes.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -106,6 +107,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Disturbed:
     run.wait(lambda: run.step("rl") >= 2)
     run.kill(run.process("VLLM::") or run.process("ray::vLLMHttpServer"))
     run.wait(lambda: len(run.events("started", "rl")) >= 2)
+    run.wait(lambda: worker_of(run.journal, "dpo") is not None)
+    run.kill(worker_of(run.journal, "dpo"))
+    run.wait(lambda: run.step("sdpo") >= 1)
+    run.kill(run.process("rewards serve"))
     assert run.controller.wait(900) == 0, run.output()[-4000:]
     return run
 
@@ -122,6 +127,7 @@ def test_killed_stages_went_on_where_they_were(run: Disturbed) -> None:
     assert run.events("failed", "base")[0]["retried"]
     assert run.events("failed", "sft")[0]["retried"]
     assert run.events("failed", "rl")[0]["retried"]
+    assert run.events("failed", "dpo")[0]["retried"]
     assert run.events("service restarted", "rewards")
     signs = [line for line in _steps(run.journal.progress("rl")) if line > 0]
     assert signs[0] > 1, "the second attempt at rl began anew"
@@ -137,13 +143,23 @@ def test_rollouts_are_of_the_weights_that_were_trained(run: Disturbed) -> None:
 
 
 def test_rope_survives_every_hand_over(run: Disturbed) -> None:
-    facts = {name: run.store.get(f"smoke/{name}@1").record.facts for name in ("sft", "long", "rl")}
-    assert facts["long"]["rope"] != facts["sft"]["rope"]
-    assert facts["rl"]["rope"] == facts["long"]["rope"]
+    names = ("sft", "long", "rl", "dpo", "sdpo")
+    ropes = {name: run.store.get(f"smoke/{name}@1").record.facts["rope"] for name in names}
+    assert ropes["long"] != ropes["sft"]
+    assert ropes["rl"] == ropes["dpo"] == ropes["sdpo"] == ropes["long"]
+
+
+def test_each_distilled_response_tells_its_origin(run: Disturbed) -> None:
+    charter = hashlib.sha256(Path("recipes/charters/tiny.md").read_bytes()).hexdigest()
+    made = run.store.get("smoke/sdpo@1")
+    spans = [json.loads(line) for line in (made.path / "spans.jsonl").read_text().splitlines()]
+    assert {span["step"] for span in spans} == set(range(1, made.record.facts["steps"] + 1))
+    assert {(span["charter_sha256"], span["judge"]) for span in spans} == {(charter, "rules")}
+    assert all(len(span["prompt_sha256"]) == 64 for span in spans)
 
 
 def test_the_candidate_moved_through_its_gates(run: Disturbed) -> None:
-    assert Registry(run.store).aliases() == {"candidate": "smoke/rl@1"}
+    assert Registry(run.store).aliases() == {"candidate": "smoke/sdpo@1"}
     assert "gate equivalence: holds" in run.output()
 
 
@@ -157,11 +173,11 @@ def test_nothing_is_left_and_nothing_runs_twice(run: Disturbed) -> None:
 
 
 def test_a_damaged_checkpoint_is_not_promoted(run: Disturbed) -> None:
-    weights = run.store.get("smoke/rl@1").path / "model" / "model.safetensors"
+    weights = run.store.get("smoke/sdpo@1").path / "model" / "model.safetensors"
     before = weights.read_bytes()
     weights.write_bytes(before[:-4] + bytes(4))
     try:
-        refused = posttrain(run.folder, "promote", "smoke/rl@1", "--to", "release")
+        refused = posttrain(run.folder, "promote", "smoke/sdpo@1", "--to", "release")
     finally:
         weights.write_bytes(before)
     assert refused.returncode == 3
@@ -172,7 +188,7 @@ def test_a_damaged_checkpoint_is_not_promoted(run: Disturbed) -> None:
 def test_an_alias_can_be_rolled_back(run: Disturbed) -> None:
     registry = Registry(run.store)
     registry.promote(run.store.get("smoke/sft@1"), "trial", [Finding("by hand", True, "a test")])
-    assert posttrain(run.folder, "promote", "smoke/rl@1", "--to", "trial").returncode == 0
+    assert posttrain(run.folder, "promote", "smoke/sdpo@1", "--to", "trial").returncode == 0
     back = posttrain(run.folder, "rollback", "trial")
-    assert "trial: smoke/rl@1 -> smoke/sft@1" in back.stdout
+    assert "trial: smoke/sdpo@1 -> smoke/sft@1" in back.stdout
     assert registry.aliases()["trial"] == "smoke/sft@1"

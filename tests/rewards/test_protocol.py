@@ -20,6 +20,7 @@ from rewards.protocol import Protocol
 from rewards.scorer import Route, Scorer
 from rewards.verifiers.answer import verify
 from tests.rewards.service import Service
+from tests.rewards.test_at_once import Wire
 
 RIGHT = {"id": "right", "verifier": "answer", "answers": ["4"], "gold": ["4"]}
 WRONG = {"id": "wrong", "verifier": "answer", "answers": ["5"], "gold": ["4"]}
@@ -112,6 +113,18 @@ def test_a_client_that_asks_first_is_told_to_go_on(service: Service) -> None:
         assert scores(reply(connection)) == [1.0]
 
 
+def test_an_upgrade_is_not_offered(service: Service) -> None:
+    """Where a library for it was installed, a POST that asked for one was never answered."""
+    asked = {
+        "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }  # fmt: skip
+    for method, status in [("GET", 405), ("POST", 422)]:
+        with connected(service) as connection:
+            connection.sendall(request(b"", headers=asked, method=method))
+            assert reply(connection)[0] == status
+
+
 def test_every_way_counts_once(service: Service) -> None:
     def counts() -> list[float]:
         return [
@@ -146,22 +159,6 @@ def front(served: Served, token: str | None = None) -> Front:
 
 def scorer() -> Scorer:
     return Scorer({"answer": Route("digest", cast(Any, None), verify)}, Cache(1), Metrics())
-
-
-class Wire(asyncio.Transport):
-    """Keeps what is sent."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent = b""
-
-    def write(self, data: Any) -> None:
-        self.sent += data
-
-    def is_closing(self) -> bool:
-        return False
-
-    def resume_reading(self) -> None: ...
 
 
 def test_a_whole_request_takes_no_task() -> None:

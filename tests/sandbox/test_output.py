@@ -35,6 +35,16 @@ def test_checkers(checker: Any, expected: str, got: str, same: bool) -> None:
     assert agrees(Checker(type=checker), expected, got.encode()) is same
 
 
+def test_numerals_beyond_all_floats_are_not_near_each_other() -> None:
+    """Each was infinite as a float, and so equal to any other, and to `inf`."""
+    huge = "1" * 400
+    for got in ("2" * 400, "inf", "1e999", "-" + huge):
+        assert not agrees(Checker(type="float"), huge, got.encode())
+        assert not agrees(Checker(type="float"), got, huge.encode())
+    assert agrees(Checker(type="float"), huge, huge.encode())
+    assert agrees(Checker(type="float"), "inf", b"Infinity")
+
+
 @given(LINES, st.sampled_from(["tokens", "lines", "exact", "float"]))
 def test_the_expected_output_agrees_with_itself(text: str, checker: Any) -> None:
     assert agrees(Checker(type=checker), text, text.encode())

@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def test_null_may_be_expected_of_a_call_if_it_is_said(sandbox: Service) -> None:
 def test_a_body_has_a_bound(sandbox: Service) -> None:
     status, content = sandbox.ask("POST", "/v1/execute", b"x" * (BODY + 1))
     assert status == 413, content
+
+
+def test_a_head_has_a_bound(sandbox: Service) -> None:
+    """Without a token, one could fill the memory of the service."""
+    with socket.create_connection(("127.0.0.1", sandbox.port), timeout=30) as client:
+        client.sendall(b"POST /v1/execute HTTP/1.1\r\nx: ")
+        with suppress(ConnectionError):  # It need not listen to all of it.
+            for _ in range(200):
+                client.sendall(b"y" * 2**16)
+            pytest.fail("it took 12 MiB of one header")
+    assert sandbox.ask("GET", "/healthz")[0] == 200
 
 
 def test_ids_are_used_once(sandbox: Service) -> None:

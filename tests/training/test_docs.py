@@ -1,4 +1,4 @@
-"""docs/training.md: its stages are valid, and every key of an sft stage is on the page."""
+"""docs/training.md: its stages are valid, and every key of sft and select is on the page."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from posttrain.stages import sft
+from posttrain.stages import select, sft
 from posttrain.training.schedules import ScheduleConfig
 
 PAGE = Path(__file__).parents[2] / "docs/training.md"
@@ -18,7 +18,10 @@ _OF_ALL_STAGES = {"from", "shares_of", "on_exhausted", "threads"}
 @pytest.mark.parametrize("block", BLOCKS)
 def test_its_stages_are_valid(block: str) -> None:
     (stage,) = yaml.safe_load(block).values()
-    assert stage.pop("kind") == "sft"
+    if (kind := stage.pop("kind")) == "select":
+        assert select.Config.model_validate(stage).inputs() == {"from.long": "long"}
+        return
+    assert kind == "sft"
     needed: dict[str, Any] = {"data": "rows", "steps": 1, "optimizer": {"adamw": {"lr": 1e-3}}}
     found = sft.Config.model_validate(needed | stage)
     assert found.cores() == found.ranks * found.threads
@@ -26,6 +29,7 @@ def test_its_stages_are_valid(block: str) -> None:
 
 def test_every_key_is_on_the_page() -> None:
     text = PAGE.read_text("utf-8")
-    keys = {field.alias or name for name, field in sft.Config.model_fields.items()}
+    models = sft.Config.model_fields | select.Config.model_fields
+    keys = {field.alias or name for name, field in models.items()}
     assert [key for key in sorted(keys - _OF_ALL_STAGES) if key not in text] == []
     assert [name for name in ScheduleConfig.model_fields if f"`{name}`" not in text] == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from posttrain.data.chat import Rendered
 from posttrain.data.packing import PackingConfig
-from posttrain.training import checkpoint, ranks, sequence, sft
+from posttrain.training import checkpoint, keeping, ranks, sequence, sft
 from posttrain.training.ranks import RankLost, shared
 from posttrain.training.sft import Settings, Start
 from tests.training.conftest import World, read
@@ -75,7 +75,7 @@ def test_a_rank_killed_dead_is_known_and_ends_all() -> None:
 pytestmark = pytest.mark.timeout(900)  # Two more processes import everything.
 
 TWO = replace(MIXED, ranks=2)
-SHARED = replace(MIXED, ranks=2, sequence_parallel=2)
+SHARED = replace(MIXED, ranks=2, sequence_parallel=2, keep_every=5)
 PACKED = replace(MIXED, ranks=2, packing=PackingConfig(documents=3, oversize="split"), batch=2)
 
 
@@ -135,7 +135,11 @@ def test_two_ranks_train_what_one_would(pair: Path, alone: Path) -> None:
 
 
 def test_two_ranks_that_share_rows_train_what_one_would(pair: Path, alone: Path) -> None:
+    """And keep what they have on the way, whole."""
     _same_trajectory(pair / "shared", alone)
+    [kept] = keeping.kept(pair / "shared/output")
+    assert kept.step == 5
+    checkpoint.load_model(kept.path, kept.facts)
 
 
 def test_two_ranks_train_on_bins_what_one_would(pair: Path, alone: Path) -> None:
@@ -158,6 +162,7 @@ def test_one_rank_goes_on_from_the_state_of_two(
     _, facts = _finetune(base, world, MIXED, tmp_path, lambda step, *_: resumed.append(step))
     assert resumed == [7, 8]
     assert facts["world_size"] == 1
+    assert [(way["world_size"], way["until"]) for way in facts["earlier"]] == [(2, 6)]
     _same_trajectory(tmp_path, alone)
     checkpoint.load_model(tmp_path / "output", facts)
 

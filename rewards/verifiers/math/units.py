@@ -5,146 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from rewards.verifiers.math import measures
 from rewards.verifiers.math.words import magnitude, number_word
 
-_PREFIXES = {
-    "": ("", Fraction(1)), "kilo": ("k", Fraction(1000)), "centi": ("c", Fraction(1, 100)),
-    "milli": ("m", Fraction(1, 1000)), "deci": ("d", Fraction(1, 10)),
-    "micro": ("µ", Fraction(1, 10**6)), "mega": ("M", Fraction(10**6)),
-}  # fmt: skip
-_METRIC = {"meter": "m", "gram": "g", "liter": "L", "joule": "J", "watt": "W", "newton": "N"}
-_DAY = 24 * 3600
-_OTHERS: dict[str, tuple[str, Fraction, tuple[str, ...]]] = {
-    "second": ("time", Fraction(1), ("s", "sec")),
-    "millisecond": ("time", Fraction(1, 1000), ("ms",)),
-    "minute": ("time", Fraction(60), ("min",)),
-    "hour": ("time", Fraction(3600), ("h", "hr")),
-    "day": ("time", Fraction(_DAY), ()),
-    "week": ("time", Fraction(7 * _DAY), ()),
-    "month": ("month", Fraction(1), ()),
-    "year": ("month", Fraction(12), ("yr",)),
-    "inch": ("inch", Fraction(1), ("in",)),
-    "foot": ("inch", Fraction(12), ("ft", "feet")),
-    "yard": ("inch", Fraction(36), ("yd",)),
-    "mile": ("inch", Fraction(63360), ("mi",)),
-    "ounce": ("ounce", Fraction(1), ("oz",)),
-    "pound": ("ounce", Fraction(16), ("lb",)),
-    "dollar": ("$", Fraction(1), ("$", "USD", "usd")),
-    "cent": ("$", Fraction(1, 100), ("¢",)),
-    "euro": ("€", Fraction(1), ("€", "EUR")),
-    "pounds sterling": ("£", Fraction(1), ("£", "GBP")),
-    "degree": ("°", Fraction(1), ("°", "deg")),
-    "radian": ("rad", Fraction(1), ("rad",)),
-    "celsius": ("°C", Fraction(1), ("°C",)),
-    "fahrenheit": ("°F", Fraction(1), ("°F",)),
-    "am": ("am", Fraction(1), ("AM",)),
-    "pm": ("pm", Fraction(1), ("PM",)),
-}  # fmt: skip
-_SPEEDS = {"mph": "mi/h", "kmph": "km/h", "kmh": "km/h", "kph": "km/h"}
-_POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
-_STOPWORDS = frozenset(
-    [
-        "is",
-        "not",
-        "or",
-        "and",
-        "but",
-        "if",
-        "maybe",
-        "wrong",
-        "between",
-        "no",
-        "than",
-        "to",
-        "from",
-        "about",
-        "approximately",
-        "except",
-        "either",
-        "neither",
-        "nor",
-        "possibly",
-        "perhaps",
-        "otherwise",
-        "unless",
-        "when",
-        "where",
-        "while",
-        "plus",
-        "minus",
-        "times",
-        "incorrect",
-        "impossible",
-        "undefined",
-        "false",
-        "true",
-        "none",
-        "any",
-        "all",
-    ]
-)
-_BOUNDS = frozenset(
-    [
-        "least",
-        "most",
-        "minimum",
-        "maximum",
-        "max",
-        "min",
-        "more",
-        "less",
-        "fewer",
-        "greater",
-        "over",
-        "under",
-        "above",
-        "below",
-        "beyond",
-        "negative",
-        "inverse",
-        "reciprocal",
-        "opposite",
-        "squared",
-        "cubed",
-        "factorial",
-        "half",
-        "double",
-        "twice",
-        "triple",
-        "thrice",
-        "infinity",
-        "infinite",
-        "degrees",
-        "radians",
-        "percent",
-        "mod",
-        "modulo",
-        "base",
-        "pi",
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "theta",
-        "lambda",
-        "mu",
-        "rho",
-        "sigma",
-        "tau",
-        "phi",
-        "omega",
-        "gross",
-        "imaginary",
-    ]
-)
-"""Words that say another value than the number before them, so that none counts things."""
-_PLURALS = {
-    "people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot",
-    "mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die", "halves": "half",
-    "vertices": "vertex", "matrices": "matrix", "indices": "index",
-}  # fmt: skip
-_FUNCTIONS = frozenset(["sin", "cos", "tan", "sqrt", "log", "infty", "frac", "text", "exp"])
 _POWER = r"(?:\^\{?-?\d\}?)?"
 _CIRCLE = re.compile(
     r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|\\degree|\^\s*\\degree)\s*(?:\\text\{\s*([CF])\s*\}|([CF]))?$"
@@ -184,8 +47,8 @@ class Unit:
 def _base_units() -> Mapping[str, tuple[str, int, Fraction]]:
     """Name or symbol -> dimension, its power, size."""
     found: dict[str, tuple[str, int, Fraction]] = {}
-    for name, symbol in _METRIC.items():
-        for long, (short, size) in _PREFIXES.items():
+    for name, symbol in measures.METRIC.items():
+        for long, (short, size) in measures.PREFIXES.items():
             entry = (
                 ("length", 3, size / 1000) if symbol == "L" else
                 ("length" if symbol == "m" else symbol, 1, size)
@@ -195,7 +58,7 @@ def _base_units() -> Mapping[str, tuple[str, int, Fraction]]:
                 found[long + name[:-2] + "re"] = entry
             if symbol == "L":
                 found[short + "l"] = entry
-    for name, (dimension, size, symbols) in _OTHERS.items():
+    for name, (dimension, size, symbols) in measures.OTHERS.items():
         found |= dict.fromkeys((name, *symbols), (dimension, 1, size))
     return found
 
@@ -274,7 +137,7 @@ def _counted(phrase: str) -> Unit | None:
     plain = all(word.isalpha() for word in words) and 0 < len(words) <= 4
     if any(number_word(word) is not None or magnitude(word) is not None for word in words):
         return None
-    if not plain or (_STOPWORDS | _BOUNDS | _FUNCTIONS) & set(words):
+    if not plain or (measures.STOPWORDS | measures.BOUNDS | measures.FUNCTIONS) & set(words):
         return None
     if not all(len(word) > 1 for word in words):
         return None
@@ -282,8 +145,8 @@ def _counted(phrase: str) -> Unit | None:
 
 
 def _singular(word: str) -> str:
-    if word in _PLURALS:
-        return _PLURALS[word]
+    if word in measures.PLURALS:
+        return measures.PLURALS[word]
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     if word.endswith(("ches", "shes", "sses", "xes")):
@@ -301,7 +164,7 @@ def alike(one: Unit, other: Unit) -> bool:
 def parse_unit(phrase: str) -> Unit | None:
     """The unit that `phrase` names, such as `square centimeters` or `km/h`; None for none."""
     phrase = phrase.strip().strip(".").replace("p.m", "pm").replace("a.m", "am")
-    phrase = _SPEEDS.get(phrase.lower(), phrase)
+    phrase = measures.SPEEDS.get(phrase.lower(), phrase)
     over, *under = re.split(r"\s*/\s*|\s+per\s+", phrase)
     powers: dict[str, int] = {}
     size = Fraction(1)
@@ -319,8 +182,8 @@ def _factors(part: str) -> list[tuple[str, int, Fraction]] | None:
     found: list[tuple[str, int, Fraction]] = []
     raised = 1
     for word in re.findall(r"[^\s*^]+(?:\s*\^\s*\{?-?\d\}?)?", part):
-        if word.lower().strip(".") in _POWERS:
-            raised = _POWERS[word.lower().strip(".")]
+        if word.lower().strip(".") in measures.POWERS:
+            raised = measures.POWERS[word.lower().strip(".")]
             continue
         if word.lower() in ("squared", "cubed") and found:
             dimension, power, size = found.pop()
