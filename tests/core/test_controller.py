@@ -95,7 +95,7 @@ def test_a_service_that_cannot_start_fails_the_machine(tmp_path: Path) -> None:
     controller = run.start()
     _, err = controller.communicate(timeout=90)
     assert controller.returncode == 4
-    assert err.startswith("error: the reward service ended at its start; see ")
+    assert err.startswith("error: the reward service ended at its start: rewards: verifier nonsense")
     assert err.count("\n") == 1
     assert "nonsense" in (run.store.root / "runs/probed/logs/rewards.log").read_text()
 
@@ -129,7 +129,7 @@ def test_a_service_that_died_is_started_again_on_its_port(folders: Store) -> Non
 def test_a_service_that_never_listened_is_not_tried_again(folders: Store) -> None:
     service = rewards(folders, "nonsense=a", "nonsense=b")
     service.start()
-    with pytest.raises(ServiceFailed, match=r"ended at its start; see .*rewards.log"):
+    with pytest.raises(ServiceFailed, match=r"ended at its start: .*nonsense.*; see .*rewards.log"):
         service.await_ready()
     with pytest.raises(ServiceFailed, match="ended at its start"):
         service.supervise()

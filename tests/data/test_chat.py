@@ -44,6 +44,17 @@ def test_the_template_renders_the_same_ids(row: Any, generate: bool, goes_on: bo
     assert TOKENIZER.encode(text, add_special_tokens=False) == rendered.ids
 
 
+@pytest.mark.parametrize("function", [True, False])
+def test_an_answer_call_ends_the_turn_in_the_template_in_either_form(function: bool) -> None:
+    call: Any = {"name": "display_answers", "arguments": {"answers": ["", ""]}}
+    if function:
+        call = {"type": "function", "function": call}
+    text = TOKENIZER.apply_chat_template(
+        [{"role": "assistant", "tool_calls": [call]}], tokenize=False
+    )
+    assert text.endswith("]}}]<|tools_suffix|><|assistant_end|>")
+
+
 @SETTINGS
 @given(conversations())
 def test_targets_are_what_the_assistant_says(row: Any) -> None:

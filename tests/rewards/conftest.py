@@ -1,14 +1,12 @@
 """The services most tests share; tests leave them ready."""
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.rewards.faulty import FLAG
-from tests.rewards.service import FAULTY, Service, descendants, serving
+from tests.rewards.service import FAULTY, Service, prefer, serving
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +29,5 @@ def frail(tmp_path_factory: pytest.TempPathFactory, canary_flag: Path) -> Iterat
     options = ("--verifiers", f"answer,{FAULTY}", "--workers", "2", "--deadline", "1")
     folder = tmp_path_factory.mktemp("frail")
     with serving(folder, *options, env={FLAG: str(canary_flag)}) as running:
-        for pid in (running.process.pid, *descendants(running.process.pid)):
-            with suppress(PermissionError):  # Then it takes more tries; see test_faults.py.
-                os.setpriority(os.PRIO_PROCESS, pid, -10)
+        prefer(running.process.pid)  # Else a check that spins takes more tries; see test_faults.py.
         yield running
