@@ -51,8 +51,9 @@ class Config(StageConfig):
     Shares are of the tokens that the loss counts, or of rows. A `batch` is documents, or with
     `packing` bins of as many tokens as the context has. `ranks` processes train together, of which
     `sequence_parallel` share each row; `freeze` names parameters that stay as they are (regular
-    expressions); `peak_flops` is what one rank's hardware can at most, a second. With `keep_every`
-    the checkpoints after every so many steps are kept beside the last, for a `select` stage.
+    expressions), `mask_tokens` special tokens that are never targets; `peak_flops` is what one
+    rank's hardware can at most, a second. With `keep_every` the checkpoints after every so many
+    steps are kept beside the last, for a `select` stage.
     """
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"save_every", "peak_flops"})
@@ -70,6 +71,7 @@ class Config(StageConfig):
     packing: PackingConfig | None = None
     precision: PrecisionConfig = PrecisionConfig()
     freeze: tuple[str, ...] = ()
+    mask_tokens: tuple[str, ...] = ()
     ranks: PositiveInt = 1
     sequence_parallel: PositiveInt = 1
     threads: PositiveInt = 1
@@ -159,5 +161,6 @@ def _settings(config: Config, seed: int) -> "Settings":
         threads=config.threads, save_every=config.save_every, packing=config.packing,
         ranks=config.ranks, sequence_parallel=config.sequence_parallel,
         compute=config.precision.compute, weights=config.precision.weights, freeze=config.freeze,
+        mask_tokens=config.mask_tokens,
         peak_flops=peak, keep_every=config.keep_every,
     )  # fmt: skip

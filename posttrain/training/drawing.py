@@ -57,22 +57,22 @@ def optimised(example: Example) -> int:
 
 def read(
     data: Mapping[str, Path], tokenizer: PreTrainedTokenizerBase, context: int,
-    packing: PackingConfig | None,
+    packing: PackingConfig | None, untaught: Sequence[str] = (),
 ) -> Sources:  # fmt: skip
     """The examples of each file; `context` is the model's, in tokens.
 
-    A bin holds one token more than the context: the last is a label only. ValueError names a row
-    that cannot be used.
+    Tokens named `untaught` are no targets. A bin holds one token more than the context: the last is
+    a label only. ValueError names a row that cannot be used.
     """
     if packing is None:
-        rows = {name: dialogues(path, tokenizer, context) for name, path in data.items()}
+        rows = {name: dialogues(path, tokenizer, context, untaught) for name, path in data.items()}
         return Sources({name: [[row] for row in each] for name, each in rows.items()})
     capacity = context + 1
     longest = capacity if packing.oversize == "refuse" else None
     found = {}
     for name, path in data.items():
         fitting = chain.from_iterable(
-            fit(row, capacity, packing) for row in dialogues(path, tokenizer, longest)
+            fit(row, capacity, packing) for row in dialogues(path, tokenizer, longest, untaught)
         )
         found[name] = packed(list(fitting), capacity, packing)
         if not found[name]:
@@ -117,6 +117,22 @@ def planned(sources: Sources, mixed: Mixture, seed: int) -> list[list[Place]]:
 
 def _sizes(examples: Sequence[Example], unit: Unit) -> list[int]:
     return [optimised(each) if unit == "tokens" else len(each) for each in examples]
+
+
+def drawn(places: Sequence[Place], sources: Sources, unit: Unit) -> dict[str, float]:
+    """What each source gives to a step, in `unit`."""
+    given = dict.fromkeys(sources.examples, 0.0)
+    for place in places:
+        example = sources.examples[place.source][place.row]
+        given[place.source] += optimised(example) if unit == "tokens" else len(example)
+    return given
+
+
+def declared(sources: Sources, mixed: Mixture) -> tuple[dict[str, float], float]:
+    """Each source's share as declared, and the largest amount of an example."""
+    counts = {name: _sizes(each, mixed.unit) for name, each in sources.examples.items()}
+    sizes = {name: Size(len(each), sum(each)) for name, each in counts.items()}
+    return mixture.shares(mixed.parts, sizes), float(max(map(max, counts.values())))
 
 
 def epochs(plan: Plan, sources: Sources) -> list[dict[str, float]]:

@@ -5,7 +5,7 @@ without crossing from one example into the next.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,14 @@ from posttrain.data.rendering import render
 
 
 def dialogues(
-    path: Path, tokenizer: PreTrainedTokenizerBase, longest: int | None
-) -> list[Rendered]:
-    """Every dialogue row of `path`; ValueError names a row without targets, or longer than that."""
-    chat = ChatFormat.from_tokenizer(tokenizer)
+    path: Path, tokenizer: PreTrainedTokenizerBase, longest: int | None,
+    untaught: Sequence[str] = (),
+) -> list[Rendered]:  # fmt: skip
+    """Every dialogue row of `path`; tokens named `untaught` are no targets.
+
+    ValueError names a row without targets, or longer than `longest`, or a token that is unknown.
+    """
+    chat = ChatFormat.from_tokenizer(tokenizer).without_targets(untaught)
     return _checked(path, (render(chat, row) for row in _rows(path)), longest)
 
 

@@ -16,6 +16,7 @@ import torch
 from verl.workers.utils.losses import sft_loss
 
 from posttrain import digest
+from posttrain.data.drift import Watch
 from posttrain.data.mixture import Mixture
 from posttrain.data.packing import PackingConfig
 from posttrain.training import (
@@ -71,6 +72,7 @@ class Settings:
     compute: Precision | None = None
     weights: Precision | None = None
     freeze: tuple[str, ...] = ()
+    mask_tokens: tuple[str, ...] = ()
     peak_flops: float | None = None
     keep_every: int | None = None
 
@@ -118,7 +120,7 @@ def _train(
     model = _model(start, settings)
     tokenizer = checkpoint.load_tokenizer(start.path, start.facts)
     context = model.config.max_position_embeddings
-    sources = drawing.read(data, tokenizer, context, settings.packing)
+    sources = drawing.read(data, tokenizer, context, settings.packing, settings.mask_tokens)
     plan = drawing.planned(sources, settings.mixture, settings.seed)
     if not plan:
         raise ValueError("the data is exhausted before one step: give more rows or epochs")
@@ -184,6 +186,9 @@ class _Steps:
         self._keep, self._every = keep, settings.keep_every
         self._engine, self._plan, self._sources = engine, plan, sources
         self._epochs = drawing.epochs(plan, sources)
+        self._unit = settings.mixture.unit
+        declared, self._largest = drawing.declared(sources, settings.mixture)
+        self._drift, self._told = Watch(declared), 0
         self._share = settings.ranks // settings.sequence_parallel
         self._mine = rank // settings.sequence_parallel
         self._movement, self._moving = Movement(engine.module), 0
@@ -195,9 +200,18 @@ class _Steps:
         self._watch(line)
         self._count(number + 1)
         return {
-            "loss": line["loss"], **self._epochs[number], **line,
+            "loss": line["loss"], **self._epochs[number], **self._shares(number), **line,
             "tokens": drawing.length(documents), "targets": drawing.optimised(documents),
         }  # fmt: skip
+
+    def _shares(self, number: int) -> Line:
+        """Each source's share of all that was drawn; tells of one that strays from its own."""
+        for step in range(self._told, number + 1):  # Earlier ones, if it goes on from a state.
+            given = drawing.drawn(self._plan[step], self._sources, self._unit)
+            for stray in self._drift.drawn(given, self._largest):
+                print(f"step {step + 1}: {stray}")
+        self._told = number + 1
+        return {f"share.{name}": share for name, share in self._drift.shares().items()}
 
     def _count(self, done: int) -> None:
         self.course.done = done

@@ -104,3 +104,22 @@ def test_a_row_beyond_a_bin_is_refused_unless_told_otherwise(world: World) -> No
         drawing.read(data, world.tokenizer, 30, ANY)
     found = drawing.read(data, world.tokenizer, 30, SPLIT)
     assert all(drawing.length(one) <= 31 for one in found.examples["dialogues"])
+
+
+def test_tokens_that_are_not_to_be_learned_are_no_targets(world: World) -> None:
+    data = {"dialogues": world.dialogues / "train.jsonl"}
+    whole = drawing.read(data, world.tokenizer, 512, None)
+    masked = drawing.read(data, world.tokenizer, 512, None, ["<|tools_prefix|>"])
+    (prefix,) = world.tokenizer.convert_tokens_to_ids(["<|tools_prefix|>"])
+    changed = 0
+    for (plain,), (without,) in zip(
+        whole.examples["dialogues"], masked.examples["dialogues"], strict=True
+    ):
+        assert plain.ids == without.ids
+        at = [index for index, token in enumerate(plain.ids) if token == prefix]
+        expected = [0 if index in at else m for index, m in enumerate(plain.mask)]
+        assert list(without.mask) == expected
+        changed += sum(plain.mask) - sum(without.mask)
+    assert changed > 0
+    with pytest.raises(ValueError, match="lacks the tokens <none>, not to be learned"):
+        drawing.read(data, world.tokenizer, 512, None, ["<none>"])
