@@ -47,6 +47,7 @@ RUN = {
 WITHOUT_STORE = ("charter lint",)
 
 ELSEWHERE = {
+    "adopt": "tests/training/test_adopt.py",
     "promote": "tests/e2e/test_smoke.py", "rollback": "tests/e2e/test_smoke.py",
     "judge calibrate": "tests/judging/test_opinions.py",
 }  # fmt: skip
