@@ -1,5 +1,6 @@
 """What tests of several packages share."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from posttrain.store import Artifact, Store
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")  # How long an example takes depends on the machine.
+
+# A shell has its background jobs ignore Ctrl-C, and what they start inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
