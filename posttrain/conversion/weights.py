@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch.distributed.tensor import DTensor, Shard
+
+from posttrain.conversion import shards
 
 _INDEX = "model.safetensors.index.json"
-_RANK = re.compile(r"model_world_size_(\d+)_rank_(\d+)\.pt")
 _ADAPTER = "adapter_model.safetensors"
 _PART = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])(?:\.default)?\.weight")
 
@@ -28,7 +28,7 @@ class Weights:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ranks = _whole(folder) if any(map(_rank_of, folder.iterdir())) else None
+        self._ranks = shards.whole(folder) if shards.present(folder) else None
         self._files = _files(folder) if self._ranks is None else {}
         self._adapter = _adapter(folder, self.names())
 
@@ -56,44 +56,6 @@ class Weights:
 def rounded(dtype: torch.dtype, wanted: torch.dtype | None) -> torch.dtype:
     """`wanted` for floats, if any is; other types stay."""
     return wanted if wanted is not None and dtype.is_floating_point else dtype
-
-
-def _rank_of(path: Path) -> "re.Match[str] | None":
-    return _RANK.fullmatch(path.name)
-
-
-def _whole(folder: Path) -> dict[str, torch.Tensor]:
-    """The full tensors of an FSDP checkpoint, put together from its ranks' shards."""
-    found = {int(m[2]): (int(m[1]), m[0]) for path in folder.iterdir() if (m := _rank_of(path))}
-    worlds = {world for world, _ in found.values()}
-    world = max(worlds)
-    if missing := sorted(set(range(world)) - found.keys()) or len(worlds) > 1:
-        raise ValueError(f"{folder} is not whole: of {world} ranks' shards, {missing} are missing")
-    ranks = [_loaded(folder / found[rank][1]) for rank in range(world)]
-    if any(rank.keys() != ranks[0].keys() for rank in ranks):
-        raise ValueError(f"{folder} is not whole: its ranks hold different tensors")
-    return {name: _joined([rank[name] for rank in ranks]) for name in ranks[0]}
-
-
-def _loaded(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        # verl's shards are DTensors, which torch does not read without their classes.
-        content: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=False)
-    except (RuntimeError, EOFError, OSError) as fault:
-        raise ValueError(f"{path} cannot be read, it is cut short or damaged: {fault}") from None
-    return content
-
-
-def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
-    first = parts[0]
-    if not isinstance(first, DTensor):
-        return first
-    local = [part._local_tensor for part in parts if isinstance(part, DTensor)]
-    placement = first.placements[-1]
-    whole = torch.cat(local, dim=placement.dim) if isinstance(placement, Shard) else local[0]
-    if whole.shape != first.shape:
-        raise ValueError(f"shards add up to {tuple(whole.shape)}, not {tuple(first.shape)}")
-    return whole
 
 
 def _files(folder: Path) -> dict[str, Path]:

@@ -10,8 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+)
 
+from posttrain.names import Name
 from posttrain.quantities import Share
 
 if TYPE_CHECKING:
@@ -80,12 +88,23 @@ class Mixture(NamedTuple):
     packing: "PackingConfig | None" = None
 
 
-def checked(parts: Mapping[str, Part]) -> None:
-    """ValueError if some but not all parts have a share, or these do not add up to 100%."""
+def checked(parts: Mapping[str, Part]) -> Mapping[str, Part]:
+    """The parts; ValueError if only some have a share, or these do not add up to 100%."""
     given = [part.share for part in parts.values() if part.share is not None]
     if given and (len(given) < len(parts) or abs(sum(given) - 1) > 1e-6):
         told = ", ".join(f"{name} {_share(part)}" for name, part in parts.items())
         raise ValueError(f"shares of the data must be positive and add up to 100%, got {told}")
+    return parts
+
+
+def _named(value: Any) -> Any:
+    return {value: 1.0} if isinstance(value, str) else value
+
+
+PartsField = Annotated[
+    dict[Name, PartField], BeforeValidator(_named), Field(min_length=1), AfterValidator(checked)
+]
+"""One name, or names with what each gives."""
 
 
 def _share(part: Part) -> str:

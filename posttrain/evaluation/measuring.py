@@ -19,6 +19,7 @@ from posttrain.data.documents import render_document
 from posttrain.data.turn import ANSWER_TOOL, AssistantTurn, answers
 from posttrain.evaluation import preferences
 from posttrain.evaluation.generation import sample
+from posttrain.evaluation.padding import padded
 from posttrain.evaluation.prompts import Keep, by_prompt, drop
 from posttrain.evaluation.suites import (
     Adherence,
@@ -256,12 +257,7 @@ def _continued(model: PreTrainedModel, chat: ChatFormat, rows: Sequence[Row]) ->
 
 
 def _exact(model: PreTrainedModel, documents: Sequence[Rendered]) -> list[float]:
-    longest = max(len(document.ids) for document in documents)
-    ids = torch.zeros(len(documents), longest, dtype=torch.long, device=model.device)
-    mask = torch.zeros_like(ids, dtype=torch.bool)
-    for row, document in enumerate(documents):
-        ids[row, : len(document.ids)] = torch.tensor(document.ids)
-        mask[row, : len(document.ids)] = torch.tensor(document.mask, dtype=torch.bool)
+    ids, mask = padded(documents, model.device)
     likeliest = model(input_ids=ids, use_cache=False).logits[:, :-1].argmax(-1)
     right = (likeliest == ids[:, 1:]) | ~mask[:, 1:]
     return [float(whole) for whole in right.all(1).tolist()]

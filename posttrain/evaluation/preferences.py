@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.pairs import Pair, render_pair, tokens, unusable
+from posttrain.evaluation.padding import padded
 
 _BATCH = 64
 
@@ -53,12 +54,7 @@ def log_probs(model: PreTrainedModel, documents: Sequence[Rendered]) -> list[flo
 
 
 def _summed(model: PreTrainedModel, documents: Sequence[Rendered]) -> torch.Tensor:
-    longest = max(len(document.ids) for document in documents)
-    ids = torch.zeros(len(documents), longest, dtype=torch.long, device=model.device)
-    mask = torch.zeros_like(ids, dtype=torch.bool)
-    for row, document in enumerate(documents):
-        ids[row, : len(document.ids)] = torch.tensor(document.ids)
-        mask[row, : len(document.ids)] = torch.tensor(document.mask, dtype=torch.bool)
+    ids, mask = padded(documents, model.device)
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
     given = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
     return torch.where(mask[:, 1:], given, 0.0).sum(-1)

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.distributed.tensor import DTensor, Shard
-
+from posttrain.conversion import shards
 from posttrain.rl.tally import UNVERIFIABLE
 from posttrain.training import rope
 from posttrain.training.checkpoint import load_model, load_tokenizer, save_model
@@ -27,33 +25,13 @@ def export(start: Path, expected: Mapping[str, Any], trained: Path, output: Path
     the config of a float32 model and fails the second time in a process (xIELU, verl 0.9.1).
     """
     model = load_model(start, expected)
-    model.load_state_dict(whole_weights(trained / "actor"))
+    model.load_state_dict(shards.whole(trained / "actor"))
     rope.check(model, expected["rope"])
     facts = save_model(model, load_tokenizer(start, expected), output / "model")
     for name in ("tokenizer_sha256", "template_sha256"):
         if facts[name] != expected[name]:
             raise ValueError(f"{name} changed from {expected[name]} to {facts[name]}")
     return facts
-
-
-def whole_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The full tensors of an FSDP2 checkpoint folder, put together from its ranks' shards."""
-    files = sorted(folder.glob("model_world_size_*_rank_*.pt"), key=_rank)
-    ranks = [torch.load(file, map_location="cpu", weights_only=False) for file in files]
-    return {name: _joined([rank[name] for rank in ranks]) for name in ranks[0]}
-
-
-def _rank(file: Path) -> int:
-    return int(file.stem.rpartition("_")[2])
-
-
-def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    first = parts[0]
-    if not isinstance(first, DTensor):
-        return first
-    local = [part._local_tensor for part in parts if isinstance(part, DTensor)]
-    placement = first.placements[-1]
-    return torch.cat(local, dim=placement.dim) if isinstance(placement, Shard) else local[0]
 
 
 class Log:

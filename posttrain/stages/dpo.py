@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
-from posttrain.data.mixture import Mixture, Part, PartField, checked
+from posttrain.data.mixture import Mixture, PartsField
 from posttrain.names import Name
 from posttrain.objectives.config import DPOConfig
 from posttrain.quantities import Share
@@ -22,10 +22,6 @@ VERSION = 1
 LIVE = "live"
 
 
-def _mixture(value: Any) -> Any:
-    return {value: 1.0} if isinstance(value, str) else value
-
-
 class Config(StepsConfig, StageConfig):
     """`data` is one set of pairs, or several with what each gives, in rows.
 
@@ -38,18 +34,12 @@ class Config(StepsConfig, StageConfig):
     """
 
     source: str = Field(alias="from")
-    data: Annotated[dict[Name, PartField], BeforeValidator(_mixture), Field(min_length=1)]
+    data: PartsField
     objective: DPOConfig
     reference: Name = LIVE
     length: PositiveInt | None = None
     drop_at_most: Share = 0.0
     online: OnlineConfig | None = None
-
-    @field_validator("data")
-    @classmethod
-    def _whole(cls, parts: dict[str, Part]) -> dict[str, Part]:
-        checked(parts)
-        return parts
 
     @model_validator(mode="after")
     def _refreshed_live(self) -> Self:

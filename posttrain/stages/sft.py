@@ -2,22 +2,19 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PositiveFloat,
     PositiveInt,
-    field_validator,
     model_validator,
 )
 
-from posttrain.data.mixture import Mixture, OnExhausted, Part, PartField, Unit, checked
+from posttrain.data.mixture import Mixture, OnExhausted, PartsField, Unit
 from posttrain.data.packing import PackingConfig
-from posttrain.names import Name
 from posttrain.stages import Outcome, ProcessLost, Progress, StageConfig, StageContext
 from posttrain.training.optimizers import OptimizerConfig
 from posttrain.training.rope import ContextConfig
@@ -27,10 +24,6 @@ if TYPE_CHECKING:
     from posttrain.training.sft import Settings
 
 VERSION = 3
-
-
-def _mixture(value: Any) -> Any:
-    return {value: 1.0} if isinstance(value, str) else value
 
 
 class PrecisionConfig(BaseModel):
@@ -60,7 +53,7 @@ class Config(StageConfig):
     CONTINUED: ClassVar[frozenset[str]] = frozenset({"ranks", "sequence_parallel", "threads"})
 
     source: str = Field(alias="from")
-    data: Annotated[dict[Name, PartField], BeforeValidator(_mixture), Field(min_length=1)]
+    data: PartsField
     shares_of: Unit = "tokens"
     on_exhausted: OnExhausted = "repeat"
     steps: PositiveInt
@@ -78,12 +71,6 @@ class Config(StageConfig):
     peak_flops: PositiveFloat | None = None
     save_every: PositiveInt = 50
     keep_every: PositiveInt | None = None
-
-    @field_validator("data")
-    @classmethod
-    def _whole(cls, parts: dict[str, Part]) -> dict[str, Part]:
-        checked(parts)
-        return parts
 
     @model_validator(mode="after")
     def _ranks_are_whole_groups(self) -> Self:

@@ -7,26 +7,23 @@ no feedback. Texts, marks and settings are those of the judge that grades (judge
 """
 
 import hashlib
-import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
-import aiohttp
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.turn import read_turn
 from rewards.verifiers import Canary, Unavailable
 from rewards.verifiers.chat import DEADLINE as DEADLINE
-from rewards.verifiers.chat import TRIES, Chat
+from rewards.verifiers.chat import Chat
 from rewards.verifiers.judge import (
-    PROBING_TRIES,
     NoText,
     Reference,
     Texts,
-    configured,
+    asking,
     mark_key,
     marked,
 )
@@ -73,15 +70,7 @@ async def connected(
 
     `probing`: a judge out of reach is told soon.
     """
-    settings, folder = configured(os.environ)
-    texts = Texts({**Texts.load(folder).by_name, **_OWN})
-    token = settings.token.get_secret_value() if settings.token else ""
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        timeout=aiohttp.ClientTimeout(total=settings.timeout),
-        headers={"Authorization": f"Bearer {token}"} if token else None,
-    ) as session:
-        chat = Chat(settings, session, tries=PROBING_TRIES if probing else TRIES)
+    async with asking(_OWN, probing) as (texts, chat):
 
         async def verify(item: Item) -> Verdict:
             return await reviewed(item, texts, chat)

@@ -115,11 +115,11 @@ class Texts:
     by_name: Mapping[str, bytes]
 
     @classmethod
-    def load(cls, folder: Path) -> "Texts":
-        """Those of the *.txt files in `folder`; ValueError if that is none."""
+    def load(cls, folder: Path, own: Mapping[str, bytes]) -> "Texts":
+        """Those of the *.txt files in `folder`, and `own`; ValueError if that is no folder."""
         if not folder.is_dir():
             raise ValueError(f"JUDGE_TEMPLATES: {folder} is no folder")
-        return cls({path.stem: path.read_bytes() for path in folder.glob("*.txt")} | _OWN)
+        return cls({path.stem: path.read_bytes() for path in folder.glob("*.txt")} | dict(own))
 
     def get(self, reference: Reference) -> str:
         """The text that `reference` names, with that digest."""
@@ -141,20 +141,26 @@ async def connected(
 
     `probing`: a judge out of reach is told soon.
     """
+    async with asking(_OWN, probing) as (texts, chat):
+
+        async def verify(item: Item) -> Verdict:
+            return await judged(item, texts, chat)
+
+        yield verify
+
+
+@asynccontextmanager
+async def asking(own: Mapping[str, bytes], probing: bool) -> AsyncIterator[tuple[Texts, Chat]]:
+    """The texts, `own` among them, and the endpoint of the environment's settings."""
     settings, folder = configured(os.environ)
-    texts = Texts.load(folder)
+    texts = Texts.load(folder, own)
     token = settings.token.get_secret_value() if settings.token else ""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
         headers={"Authorization": f"Bearer {token}"} if token else None,
     ) as session:
-        chat = Chat(settings, session, tries=PROBING_TRIES if probing else TRIES)
-
-        async def verify(item: Item) -> Verdict:
-            return await judged(item, texts, chat)
-
-        yield verify
+        yield texts, Chat(settings, session, tries=PROBING_TRIES if probing else TRIES)
 
 
 def configured(environment: Mapping[str, str]) -> tuple[Settings, Path]:

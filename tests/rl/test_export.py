@@ -6,8 +6,9 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
+from posttrain.conversion import shards
 from posttrain.rl import checkpoints
-from posttrain.rl.export import Log, summary, whole_weights
+from posttrain.rl.export import Log, summary
 from posttrain.training.process import single_process_group
 
 
@@ -16,11 +17,14 @@ def test_shards_of_two_ranks_are_joined(tmp_path: Path) -> None:
     with single_process_group("cpu"):
         mesh = init_device_mesh("cpu", (1,))
         for rank, part in enumerate(whole.chunk(2)):
-            shard = DTensor.from_local(part.clone(), mesh, [Shard(0)], run_check=False)
+            shard = DTensor.from_local(
+                part.clone(), mesh, [Shard(0)], run_check=False,
+                shape=whole.shape, stride=whole.stride(),
+            )  # fmt: skip
             copied = DTensor.from_local(torch.ones(2), mesh, [Replicate()], run_check=False)
             state = {"rows": shard, "copied": copied, "plain": torch.zeros(1)}
             torch.save(state, tmp_path / f"model_world_size_2_rank_{rank}.pt")
-    weights = whole_weights(tmp_path)
+    weights = shards.whole(tmp_path)
     assert torch.equal(weights["rows"], whole)
     assert torch.equal(weights["copied"], torch.ones(2))
     assert type(weights["rows"]) is torch.Tensor
