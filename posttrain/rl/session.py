@@ -5,6 +5,7 @@ in short steps, passes its reports on and kills it when it shows no sign of life
 whatever ends the run, the runner dies, and with it all that it started.
 """
 
+import errno
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +44,7 @@ _ACTORS = (
 
 
 class RunLostError(ProcessLost):
-    """A process of the run died or fell silent: trying again from the checkpoint may help."""
+    """A process of the run died, fell silent or lost its port: trying again may help."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def _listen(runner: Any, limits: LimitsConfig, report: Callable[[int, Metrics], 
 
 
 def _explained(fault: RayError) -> Exception:
-    """The error at the bottom of `fault`: a lost process as RunLostError, any other as it is."""
+    """The error at the bottom of `fault`; a lost process or port as RunLostError."""
     cause: BaseException = fault
     while isinstance(cause, RayTaskError) and cause.cause is not None:
         cause = cause.cause
@@ -221,4 +222,13 @@ def _explained(fault: RayError) -> Exception:
         summary = " ".join(line.strip() for line in str(cause).splitlines()[:4])
         return RunLostError(f"a process of the run was lost ({type(cause).__name__}): {summary}")
     assert isinstance(cause, Exception)
-    return cause
+    return RunLostError(f"a port was taken: {cause}") if _port_taken(cause) else cause
+
+
+def _port_taken(cause: Exception) -> bool:
+    """Whether `cause` says that an address was in use.
+
+    verl and vLLM choose a free port some time before they listen on it, and any process of the
+    machine may take it in between: that says nothing of the run.
+    """
+    return getattr(cause, "errno", None) == errno.EADDRINUSE or "EADDRINUSE" in str(cause)

@@ -1,7 +1,10 @@
+import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import ray.exceptions
+from torch._C._distributed_c10d import TCPStore
 
 from posttrain.rl import session
 from posttrain.rl.config import LimitsConfig
@@ -15,6 +18,28 @@ def test_a_lost_process_is_told_from_a_reason() -> None:
     reason = RuntimeError("17 of the last 64 groups were lost to faults")
     wrapped = ray.exceptions.RayTaskError("run", "", reason)
     assert session._explained(ray.exceptions.RayTaskError("outer", "", wrapped)) is reason
+
+
+def _listens_by_socket(port: int) -> None:
+    socket.create_server(("127.0.0.1", port))
+
+
+def _listens_by_store(port: int) -> None:
+    TCPStore("127.0.0.1", port, is_master=True)
+
+
+@pytest.mark.parametrize("listens", [_listens_by_socket, _listens_by_store])
+def test_a_port_taken_before_verl_listened_on_it_is_tried_again(
+    listens: Callable[[int], None],
+) -> None:
+    """A smoke run ended for good when another process took the trainer's rendezvous port."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as held,
+        pytest.raises((OSError, RuntimeError)) as taken,
+    ):
+        listens(held.getsockname()[1])
+    fault = ray.exceptions.RayTaskError("run", "", taken.value)
+    assert isinstance(session._explained(fault), RunLostError)
 
 
 class _Runner:
