@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 a stage failed, 2 wrong input, 3 a gate refused, 4 the machine failed us.
 """
 
-import errno
 import json
 import sys
 from contextlib import suppress
@@ -11,32 +10,34 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
-from posttrain import forecast, reports
+from posttrain import errors, reports
+from posttrain.bisect_cli import bisect
 from posttrain.charter_cli import app as charter_app
 from posttrain.checkpoints_cli import COMMANDS, past_gates
 from posttrain.checkpoints_cli import app as checkpoints_app
 from posttrain.data_cli import app as data_app
+from posttrain.errors import Kind
 from posttrain.journal import Archive, Journal
 from posttrain.judge_cli import app as judge_app
+from posttrain.ledger_cli import ledger
+from posttrain.matrix_cli import matrix
 from posttrain.plan import Plan, resolve
+from posttrain.plan_cli import plan
 from posttrain.recipe import load
-from posttrain.registry import Refused, Registry
+from posttrain.registry import Registry
 from posttrain.registry.sight import in_sight
-from posttrain.services import ServiceFailed
+from posttrain.release_cli import app as release_app
+from posttrain.serve_cli import serve
 from posttrain.simulate_cli import simulate
 from posttrain.store import Store
-from posttrain.tables import plan_table, suite_table
+from posttrain.tables import suite_table
 from rewards.cli import app as rewards_app
 from sandbox.cli import app as sandbox_app
 
 UNWRAPPED = 10_000
 """Columns where no terminal shows the output: a line stays a line, for those who search in it."""
-
-UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
-"""Faults of a path we were given, rather than of the machine."""
 
 INTERRUPTED = 130
 """What Typer returns for a command that Ctrl-C ended."""
@@ -49,7 +50,13 @@ app.add_typer(checkpoints_app, name="checkpoints")
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(charter_app, name="charter")
+app.command()(plan)
 app.command()(simulate)
+app.command()(ledger)
+app.command()(bisect)
+app.command()(matrix)
+app.command()(serve)
+app.add_typer(release_app, name="release")
 app.add_typer(data_app, name="data")
 app.add_typer(judge_app, name="judge")
 app.add_typer(rewards_app, name="rewards")
@@ -74,28 +81,6 @@ def _options(
     debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
 ) -> None:
     """Turn a base language model into a released assistant by running one recipe."""
-
-
-@app.command()
-def plan(
-    recipe: RecipePath, changes: Changes = None, machine: Machine = False, store: Where = HERE
-) -> None:
-    """Show what a recipe would run, and what is there already."""
-    resolved = resolve(load(recipe, changes or []), Store(store))
-    drawn = forecast.forecasts(resolved)
-    if machine:
-        _print_json(reports.describe(resolved) | {"forecasts": drawn})
-        return
-    console.print(plan_table(resolved))
-    for line in forecast.lines(drawn):
-        console.print(line)
-    pending = len(resolved.pending())
-    console.print(f"{pending} of {len(resolved.nodes)} stages to run")
-    blocked = [node.blocked for node in resolved.nodes.values() if node.blocked]
-    for why in blocked:
-        console.print(f"blocked: {why}")
-    if not blocked:
-        console.print(f"next: posttrain run {recipe}")
 
 
 @app.command()
@@ -125,7 +110,9 @@ def run(
 
 @app.command()
 def adopt(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Hugging Face folder")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="PATH", help="Hugging Face folder, or GGUF file")
+    ],
 ) -> None:
     """Show the lines with which a recipe starts from a checkpoint made elsewhere."""
     from posttrain.stages.adopt import digest_of, parts
@@ -154,6 +141,19 @@ def status(
             console.print(f"  {stage['name']:<16} {stage['state']:<10} {stage['detail']}")
     if not found:
         console.print("no runs yet; next: posttrain run recipes/quickstart.yaml")
+
+
+@app.command(name="stalls")
+def show_stalls(run: str, machine: Machine = False, store: Where = HERE) -> None:
+    """Show who waits for whom in a run, since when, and what to do about it."""
+    from posttrain import stalls
+
+    found = stalls.told(Store(store), run)
+    if machine:
+        _print_json(found)
+        return
+    for line in stalls.lines(found):
+        console.print(line)
 
 
 @app.command()
@@ -223,31 +223,12 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except WRONG_USE as fault:
-        _end(_told_of_use(fault), 2)
+        _end(_told_of_use(fault), errors.WRONG_USE)
     except Exception as fault:  # noqa: BLE001  # Told in one line, whatever it is.
-        _end(*_told(fault))
-    _end("interrupted" if code == INTERRUPTED else "", 1 if code == INTERRUPTED else code or 0)
-
-
-def _told(fault: Exception) -> tuple[str, int]:
-    """The line and the exit code of a fault."""
-    if isinstance(fault, OSError):
-        return _told_of_system(fault)
-    if isinstance(fault, ModuleNotFoundError) and _of_others(fault.name or ""):
-        needed = "this command needs the CPU environment: run `make install`"
-        return f"{needed} (there is no module {fault.name} here)", 2
-    if isinstance(fault, ValidationError):
-        first = fault.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']} (given {first['input']!r})", 2
-    for kind, code in ((Refused, 3), (ValueError, 2), (ServiceFailed, 4), (RuntimeError, 1)):
-        if isinstance(fault, kind):
-            return str(fault), code
-    return f"internal error: {fault.__class__.__name__}: {fault}; --debug shows where", 4
-
-
-def _of_others(module: str) -> bool:
-    """Whether a module comes with an extra, rather than with us."""
-    return module.partition(".")[0] not in ("", "posttrain", "rewards", "sandbox")
+        _end(*errors.told(fault))
+    if code == INTERRUPTED:
+        _end("interrupted", errors.INTERRUPTED)
+    sys.exit(code or 0)
 
 
 def _told_of_use(fault: Any) -> str:
@@ -256,15 +237,7 @@ def _told_of_use(fault: Any) -> str:
     return f"{message} (see posttrain --help)" if message else ""
 
 
-def _told_of_system(fault: OSError) -> tuple[str, int]:
-    if fault.errno == errno.ENOSPC:
-        return "disk full; free some space and run the same command again", 4
-    if fault.errno in UNUSABLE:
-        return f"{fault.filename} cannot be used: {fault.strerror}", 2
-    return str(fault), 4
-
-
-def _end(message: str, code: int) -> NoReturn:
+def _end(message: str, kind: Kind) -> NoReturn:
     if message:
-        sys.stderr.write(f"error: {message}\n")
-    sys.exit(code)
+        sys.stderr.write(errors.line(message, kind))
+    sys.exit(kind.exit.value)

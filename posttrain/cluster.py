@@ -17,6 +17,7 @@ os.environ["RAY_DEDUP_LOGS_SKIP_REGEX"] = "."
 import ray
 
 from posttrain.backends import Profile
+from posttrain.services import ServiceFailed
 
 _REACHED_WITHIN = 5.0
 _LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the outer address, for servers to bind.
@@ -64,6 +65,19 @@ def _probe(address: str) -> None:
 
 def _embed(backend: Profile) -> None:
     os.environ.update(backend.environment)
+    try:
+        _start(backend)
+    except Exception as fault:
+        if type(fault) is not Exception:
+            raise
+        # Ray's bare class says that the machine was too slow for it.
+        told = _first_line(fault)
+        raise ServiceFailed(
+            f"Ray did not start here ({told}); run the same command again"
+        ) from fault
+
+
+def _start(backend: Profile) -> None:
     logical = backend.ray
     ray.init(
         num_cpus=logical.cpus if logical else None,

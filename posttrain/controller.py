@@ -1,14 +1,17 @@
 """The controller: executes a plan on Ray until every node is committed or one has failed.
 
 It holds the run's lease and its services, starts what `schedule` says, journals each transition,
-and starts a stage again when its process died. It owns no result: results are in the store.
+and starts a stage again when its process died. It owns no result: results are in the store. What
+is silent for longer than its bound ends the run, which then takes no longer than its drain.
 """
 
 import errno
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from types import TracebackType
 
 import ray
 from ray.exceptions import (
@@ -20,16 +23,20 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from posttrain import schedule
+from posttrain import errors, lease, schedule
 from posttrain.execution import assign, execute
 from posttrain.journal import Journal
+from posttrain.liveness import Stalled, Watch
 from posttrain.plan import Node, Plan
 from posttrain.schedule import Failure
 from posttrain.services import Rewards
+from posttrain.signs import COMPONENTS, components
 from posttrain.stages import ProcessLost
 from posttrain.store import Store
+from posttrain.warden import Warden
 
 _TICK = 0.2
+_BEAT = 1.0
 
 
 class StageFailed(RuntimeError):
@@ -47,11 +54,12 @@ class Attempt:
 
 
 class Controller:
-    """Executes one plan. Ray must be connected and the run's lease held."""
+    """Executes one plan. Ray must be connected, the run's lease held and `warden` open."""
 
     def __init__(
-        self, plan: Plan, store: Store, cores: int, watch: Callable[["Controller"], None]
-    ) -> None:
+        self, plan: Plan, store: Store, cores: int, watch: Callable[["Controller"], None],
+        warden: Warden,
+    ) -> None:  # fmt: skip
         self.plan = plan
         self.journal = Journal(store, plan.recipe.name)
         self.running: dict[str, Attempt] = {}
@@ -61,30 +69,55 @@ class Controller:
         self._store = store
         self._cores = cores
         self._watch = watch
+        self._warden = warden
+        self._silences = Watch()
+        self._beaten = 0.0
         self._attempts: dict[str, int] = {}
         self._ahead: list[object] = []
         self._services = self._needed_services()
 
     def run(self) -> dict[str, str]:
-        """Node -> address of its artifact, for the whole plan. Raises StageFailed."""
+        """Node -> address of its artifact, for the whole plan. Raises StageFailed or Stalled."""
         with ExitStack() as closing:
             for service in self._services.values():
                 service.start()
                 closing.callback(service.stop)
             closing.callback(self._cancel_all)
+            closing.push(self._bound_the_end)
             backend = self.plan.recipe.backend
-            self._ahead = [node.config.ahead(backend) for node in self.plan.pending()]
+            kinds = {node.kind: node for node in self.plan.pending()}
+            self._ahead = [node.config.ahead(backend) for node in kinds.values()]
             while len(self.addresses) < len(self.plan.nodes):
                 self._step()
+                self._beat()
                 self._watch(self)
         return self.addresses
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._beaten >= _BEAT:
+            self._beaten = time.monotonic()
+            self._warden.beat()
+            lease.renew(self._store, self.plan.recipe.name)
+
+    def _bound_the_end(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """What is silent may not answer when it is asked to end."""
+        if isinstance(fault, Stalled):
+            last_words = errors.line(str(fault), errors.STALLED)
+            drain, code = self.plan.recipe.stalls.drain, errors.STALLED.exit.value
+            self._warden.end_within(drain, last_words, code)
 
     def _needed_services(self) -> dict[str, Rewards]:
         needed = {name for node in self.plan.pending() for name in node.config.services()}
         config = self.plan.recipe.services.rewards
         if "rewards" not in needed or config is None:
             return {}
-        return {"rewards": Rewards(config, self._store, self.plan.recipe.name)}
+        bound = self.plan.recipe.stalls.service
+        return {"rewards": Rewards(config, self._store, self.plan.recipe.name, bound)}
 
     def _step(self) -> None:
         active = {name: attempt.node for name, attempt in self.running.items()}
@@ -96,17 +129,20 @@ class Controller:
         for task in finished:
             self._finish(tasks[task])
         for attempt in self.running.values():
-            self._check_alive(attempt)
+            self.check_alive(attempt)
 
     def _start(self, node: Node) -> None:
         for name in node.config.services():
             if self._services[name].await_ready():
                 self.journal.record("service restarted", name)
+            self.journal.record("service ready", name, url=self._services[name].url)
         urls = {name: service.url for name, service in self._services.items()}
         number = self._attempts.get(node.name, 0) + 1
         self._attempts[node.name] = number
         self.journal.record("started", node.name, attempt=number, key=node.key)
         self.journal.progress(node.name).unlink(missing_ok=True)
+        shutil.rmtree(self.journal.work(node.name) / COMPONENTS, ignore_errors=True)
+        self._silences.forget(node.name)
         assignment = assign(node, self.plan.recipe, self._store, self.addresses, urls)
         remote = ray.remote(execute).options(
             name=f"{self.plan.recipe.name}/{node.name}", num_cpus=0, max_retries=0,
@@ -136,15 +172,28 @@ class Controller:
                 f"{self.journal.log(name)}; the same command continues from its last checkpoint"
             )
 
-    def _check_alive(self, attempt: Attempt) -> None:
+    def check_alive(self, attempt: Attempt) -> None:
+        """Stalled if the stage, or a component that waits for nobody, was silent for too long."""
         name = attempt.node.name
-        sign = self.journal.latest(name)
-        last = max(attempt.started, sign["time"] if sign else 0.0)
-        if schedule.stalled(last, time.time()):
-            limit = f"{schedule.STALLED_AFTER:.0f} s"
-            raise StageFailed(
-                f"stage {name} gave no sign of life for {limit}; log: {self.journal.log(name)}"
-            )
+        self._check(name, name, self.journal.heard(name))
+        for part in components(self.journal.work(name)):
+            if part.waits_for:  # Who waits is not to blame; the one it waits for is watched too.
+                self._silences.forget(f"{name}/{part.name}")
+            else:
+                self._check(name, f"{name}/{part.name}", part.times)
+
+    def _check(self, stage: str, part: str, signs: Sequence[float]) -> None:
+        """Stalled if `part` of `stage`, which gave `signs`, has been silent for too long."""
+        silence = self._silences.silence(part, signs[-1] if signs else None)
+        bound = self.plan.recipe.stalls.earned(signs)
+        if silence <= bound:
+            return
+        self.journal.record("stalled", stage, part=part, silence=round(silence, 1), bound=bound)
+        raise Stalled(
+            f"{part} gave no sign of life for {silence:.0f} s (its bound is {bound:.0f} s; floor "
+            f"and ceiling are `stalls` of the recipe); log: {self.journal.log(stage)}; `posttrain "
+            f"stalls {self.plan.recipe.name}` tells more, and the same command continues"
+        )
 
     def _supervise_services(self) -> None:
         for name, service in self._services.items():

@@ -193,6 +193,7 @@ def _write_page(
 
 
 def _dataset(data: str, store: Path) -> "Dataset":
+    from posttrain.data import splits
     from posttrain.data.checks.rows import Dataset
     from posttrain.data.sources import Files
 
@@ -200,7 +201,7 @@ def _dataset(data: str, store: Path) -> "Dataset":
         files = Files(Path(data).name, Path(), [data])
     else:
         folder = _artifact(data, store)
-        files = Files(data, folder, ["train.jsonl"])
+        files = Files(data, folder, [each.name for each in splits.files(folder / "train.jsonl")])
     return Dataset(files.dataset, "", files.rows)
 
 

@@ -54,7 +54,7 @@ def _recorded(done: Artifact) -> dict[str, Any]:
 def _forecast(plan: Plan, node: Node, mixed: Mixture) -> dict[str, Any]:
     sizes: dict[str, Size] = {}
     try:
-        capacity = _context(plan, node) + 1 if mixed.packing else None
+        capacity = context(plan, node) + 1 if mixed.packing else None
         for name in mixed.parts:
             sizes[name] = _size(plan.nodes[node.inputs[f"data.{name}"]], mixed, capacity)
     except ValueError as unknown:
@@ -73,7 +73,7 @@ def _guess(size: Size, capacity: int | None) -> str:
     return f" (taking its {size.rows:,} bins of {capacity:,} tokens to be full)"
 
 
-def _context(plan: Plan, node: Node) -> int:
+def context(plan: Plan, node: Node) -> int:
     """Tokens of context that the stage trains with; ValueError if nothing tells yet."""
     if (stated := node.config.context_length()) is not None:
         return stated
@@ -82,7 +82,7 @@ def _context(plan: Plan, node: Node) -> int:
         return int(config["max_position_embeddings"])
     if (source := node.inputs.get("from")) is None:
         raise ValueError(f"a bin is as long as the context of {node.name}, which is not there yet")
-    return _context(plan, plan.nodes[source])
+    return context(plan, plan.nodes[source])
 
 
 def _size(source: Node, mixed: Mixture, capacity: int | None) -> Size:

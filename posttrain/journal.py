@@ -5,8 +5,6 @@ A line that a crash cut short is skipped on reading, and never swallows the one 
 """
 
 import json
-import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from posttrain import names
 from posttrain.gates import Promotion
+from posttrain.liveness import Bounds
+from posttrain.signs import append, lines
 from posttrain.stages import Progress
 from posttrain.store import Store, write_durably
 
@@ -40,6 +40,7 @@ class Archive(BaseModel):
 
     promote: Promotion | None
     stages: tuple[PlannedStage, ...]
+    stalls: Bounds = Bounds()
 
 
 class Journal:
@@ -48,6 +49,7 @@ class Journal:
     def __init__(self, store: Store, run: str) -> None:
         self.run = names.checked(run)
         self._folder = store.root / "runs" / run
+        self._work = store.root / "work" / run
 
     def log(self, stage: str) -> Path:
         """The file with all that `stage` (or a service) printed; ValueError if it is no name."""
@@ -58,6 +60,10 @@ class Journal:
     def progress(self, stage: str) -> Path:
         """The file with `stage`'s signs of life."""
         return self._folder / "progress" / f"{stage}.jsonl"
+
+    def work(self, stage: str) -> Path:
+        """The folder with `stage`'s unfinished work, and the signs of its components."""
+        return self._work / stage
 
     def record(self, event: str, stage: str = "", **fields: Any) -> None:
         """Append one event and make it durable."""
@@ -91,6 +97,10 @@ class Journal:
         found = self._signs(stage, _TAIL)
         return found[-1] if found else None
 
+    def heard(self, stage: str) -> list[float]:
+        """When (s since the epoch) `stage` gave its latest signs of life in this attempt."""
+        return [float(sign["time"]) for sign in self._signs(stage, _TAIL)]
+
     def first_step(self, stage: str) -> float | None:
         """When (s since the epoch) the present attempt reported its first finished step."""
         return next((sign["time"] for sign in self._signs(stage) if sign["step"] > 0), None)
@@ -108,38 +118,3 @@ def runs(store: Store) -> list[str]:
 def report_to(path: Path, progress: Progress) -> None:
     """Append one sign of life."""
     append(path, vars(progress) | {"metrics": dict(progress.metrics)})
-
-
-def append(path: Path, fields: Mapping[str, Any], *, sync: bool = False) -> None:
-    """Append one JSON line in a single write, after whatever a crash may have cut short."""
-    line = (json.dumps({"time": round(time.time(), 3), **fields}) + "\n").encode()
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        size = os.fstat(handle).st_size
-        if size and os.pread(handle, 1, size - 1) != b"\n":
-            line = b"\n" + line
-        while line:  # Cut short by a full disk only; the next write says so.
-            line = line[os.write(handle, line) :]
-        if sync:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def lines(path: Path, tail: int | None = None) -> list[dict[str, Any]]:
-    """The JSON lines of a file, or those in its last `tail` bytes; broken lines are skipped."""
-    if not path.is_file():
-        return []
-    with path.open("rb") as stream:
-        if tail is not None:
-            stream.seek(max(0, path.stat().st_size - tail))
-        content = stream.read()
-    found = []
-    for line in content.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found

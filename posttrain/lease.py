@@ -6,8 +6,9 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
 
 from posttrain.store import Store
 from posttrain.warden import sweep
@@ -20,9 +21,9 @@ def held(store: Store, run: str) -> Iterator[str]:
     ValueError if another controller holds it. The kernel drops the lock when its holder dies, so
     a killed controller never blocks the next one; its orphans and half-made drafts are removed.
     """
-    folder = store.root / "runs" / run
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lease.json").open("a+") as stream:
+    path = _path(store, run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -38,6 +39,45 @@ def held(store: Store, run: str) -> Iterator[str]:
         stream.flush()
         os.fsync(stream.fileno())
         yield token
+
+
+def renew(store: Store, run: str) -> None:
+    """Show, by the time of the lease's file, that its holder goes on."""
+    with suppress(FileNotFoundError):  # Someone removed it; the lock holds all the same.
+        os.utime(_path(store, run))
+
+
+class Holder(NamedTuple):
+    """Who holds a lease, or held it last; `since` is when (s since the epoch) it was renewed."""
+
+    pid: int
+    host: str
+    token: str
+    held: bool
+    since: float
+
+
+def holder(store: Store, run: str) -> Holder | None:
+    """The present or last holder of the lease of `run`; None if none is known."""
+    path = _path(store, run)
+    if not path.is_file():
+        return None
+    with path.open() as stream:
+        content = _content(stream)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            held = False
+        except BlockingIOError:
+            held = True
+    if content is None:
+        return None
+    return Holder(
+        int(content["pid"]), str(content["host"]), str(content["token"]), held, path.stat().st_mtime
+    )
+
+
+def _path(store: Store, run: str) -> Path:
+    return store.root / "runs" / run / "lease.json"
 
 
 def _holder(stream: TextIO) -> str:

@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from posttrain import digest, stages
+from posttrain.auxiliary import planned_fault
 from posttrain.gates import Threshold, refusals
 from posttrain.names import nearest
 from posttrain.recipe import Recipe, Stage
@@ -103,10 +104,13 @@ def resolve(recipe: Recipe, store: Store) -> Plan:
     declared = _expanded(recipe)
     wiring = {name: _inputs(recipe, name, declared) for name in declared}
     _check_promotion(recipe, declared)
+    _check_measured(recipe, declared)
     cached = store.by_key()
     nodes: dict[str, Node] = {}
     for name in _ordered(recipe, wiring):
         nodes[name] = _node(recipe, name, declared[name], wiring[name], nodes, cached)
+    if recipe.promote and (fault := planned_fault(store, nodes, recipe.promote.checkpoint)):
+        raise ValueError(f"{recipe.where(('promote',))}: {fault}")
     return Plan(recipe, nodes)
 
 
@@ -114,7 +118,7 @@ def _expanded(recipe: Recipe) -> dict[str, Stage]:
     """Stages by node name; one that measures several checkpoints becomes a node for each."""
     declared: dict[str, Stage] = {}
     for name, stage in recipe.stages.items():
-        for suffix, config in stage.config.parts().items():
+        for suffix, config in stage.config.spread(recipe.variants).parts().items():
             declared[f"{name}.{suffix}" if suffix else name] = Stage(stage.kind, config)
     return declared
 
@@ -140,7 +144,8 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
         fault = _misplaced(role, source, declared)
         if fault:
             raise ValueError(f"{place}: {name} takes its input {role[:60]!r} from {fault}")
-    if unfit := stage.config.misfit({role: declared[wanted[role]].config for role in wanted}):
+    sources = {role: declared[wanted[role]].config for role in wanted}
+    if unfit := stage.config.misfit(sources) or stage.config.unfit(recipe.backend):
         raise ValueError(f"{place}: {name}: {unfit}")
     for service in stage.config.services():
         if getattr(recipe.services, service, None) is None:
@@ -151,16 +156,28 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
 def _misplaced(role: str, source: str, declared: Mapping[str, Stage]) -> str | None:
     """Why `source` cannot play `role`, if it cannot."""
     if source not in declared:
-        return f"{source[:60]!r}, which is not declared; {nearest(source, declared)}"
+        return f"{source[:60]!r}, which {_undeclared(source, declared)}"
     kind, kinds = declared[source].kind, _KINDS_OF_ROLE.get(role.partition(".")[0])
     if kinds and kind not in kinds:
         return f"{source!r}, whose kind is {kind}; that role is for {' or '.join(kinds)}"
     return None
 
 
+def _undeclared(source: str, declared: Mapping[str, Stage]) -> str:
+    """What is wrong with `source`, the name of no node."""
+    parts = [
+        name
+        for name, stage in declared.items()
+        if name.startswith(f"{source}.") and stage.kind in CHECKPOINT_KINDS
+    ]
+    if not parts:
+        return f"is not declared; {nearest(source, declared)}"
+    return f"is {' and '.join(parts)}; let a stage `kind: select, of: [{source}]` take one of them"
+
+
 def _place(recipe: Recipe, node: str) -> str:
     """Where the stage or data set behind `node` was written."""
-    name = node.partition(".")[0]
+    name = node if node in recipe.stages else node.partition(".")[0]
     stated = name in recipe.stages and recipe.stages[name].kind in KIND_OF_DATA.values()
     block = "data" if stated else "stages"
     return recipe.where((block, name))
@@ -221,13 +238,15 @@ def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
         (source, suite)
         for stage in declared.values()
         for source in stage.config.inputs().values()
-        for suite in stage.config.suites()
-        if stage.kind == "evaluate"
+        for suite in stage.config.measures()
     }
     for gate in promotion.gates:
         if not isinstance(gate, Threshold):
             continue
         for stage in filter(None, (promotion.checkpoint, gate.against)):
+            if stage not in declared:
+                told = _undeclared(stage, declared)
+                raise ValueError(f"{place}: a gate compares with {stage!r}, which {told}")
             if (stage, gate.suite) not in measured:
                 raise ValueError(
                     f"{place}: a gate needs suite {gate.suite!r} of {stage!r}, which no evaluate "
@@ -236,6 +255,14 @@ def _check_promotion(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
     prompts = {name: _prompts(suite.data, declared) for name, suite in recipe.suites.items()}
     if faults := [f"{place}: {fault}" for fault in refusals(promotion, prompts.get)]:
         raise ValueError("\n".join(faults))
+
+
+def _check_measured(recipe: Recipe, declared: Mapping[str, Stage]) -> None:
+    stages = {*declared, *(name.partition(".")[0] for name in declared)}
+    for name in recipe.measured:
+        if name not in stages:
+            place = recipe.where(("measured", name))
+            raise ValueError(f"{place}: measured.{name[:60]} is no stage; {nearest(name, stages)}")
 
 
 def _prompts(data: str, declared: Mapping[str, Stage]) -> int | None:

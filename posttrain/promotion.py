@@ -60,7 +60,7 @@ def _evaluations(
     """Stage -> its evaluation; the promoted stage counts only as the artifact that has `key`."""
     keys = store.by_key()
     for stage in plan:
-        artifact = keys.get(stage.key) if stage.kind == "evaluate" else None
+        artifact = keys.get(stage.key) if stage.kind in ("evaluate", "release") else None
         if artifact is None:
             continue
         name = stage.inputs["from"]

@@ -20,6 +20,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     return {
         "recipe": plan.recipe.name,
         "promote": promote.model_dump(mode="json", exclude_none=True) if promote else None,
+        "stalls": plan.recipe.stalls.model_dump(),
         "stages": [_stage(node) for node in plan.nodes.values()],
     }
 
@@ -101,6 +102,8 @@ def _unfinished(journal: Journal, name: str, event: Mapping[str, Any] | None) ->
         return "waiting", ""
     if event["event"] == "failed":
         return "failed", str(event.get("reason", ""))
+    if event["event"] == "stalled":
+        return "stalled", f"{event['part']} was silent for {event['silence']:.0f} s"
     sign = journal.latest(name)
     return "started", f"{sign['phase']} {sign['step']}/{sign['steps']}" if sign else ""
 

@@ -29,7 +29,11 @@ def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Consol
     backend = profile(plan.recipe.backend)
     begun = time.monotonic()
     journal = Journal(store, plan.recipe.name)
-    with _interruptible() as claim_signals, held(store, plan.recipe.name) as token, Warden(token):
+    with (
+        _interruptible() as claim_signals,
+        held(store, plan.recipe.name) as token,
+        Warden(token, plan.recipe.stalls.controller) as warden,
+    ):
         journal.begin(reports.describe(plan))
         journal.record("run started", stages=[node.name for node in plan.pending()])
         mark = len(journal.events())
@@ -37,7 +41,7 @@ def carry_out(plan: Plan, store: Store, ray_address: str | None, console: Consol
             claim_signals()  # Ray has put handlers of its own in place.
             ready = time.monotonic()
             with View(console) as view:
-                Controller(plan, store, cores, view).run()
+                Controller(plan, store, cores, view, warden).run()
         journal.record("run finished")
     spent = time.monotonic() - begun
     return reports.timing(journal.events()[mark:], ready - begun, spent)

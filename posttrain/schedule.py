@@ -8,8 +8,9 @@ from posttrain.plan import Node, Plan
 ATTEMPTS = 4
 """How often a stage whose process died is started in all; each continues from its checkpoint."""
 
-STALLED_AFTER = 900.0
-"""Seconds without a sign of life after which a running stage is given up."""
+
+_ALONE_OF_THEIR_KIND = frozenset({"rl"})
+"""verl names its actors, so that one Ray session holds those of one run at a time."""
 
 
 def startable(
@@ -17,16 +18,19 @@ def startable(
 ) -> list[Node]:
     """Nodes to start now, in plan order: inputs done, and cores free for them.
 
-    A node that asks for more cores than there are gets all of them, alone.
+    A node that asks for more cores than there are gets all of them, alone. Of some kinds one runs
+    at a time, however many cores there are.
     """
+    taken = {node.kind for node in running.values()} & _ALONE_OF_THEIR_KIND
     free = cores - sum(min(node.config.cores(), cores) for node in running.values())
     chosen = []
     for node in plan.nodes.values():
-        if node.name in done or node.name in running:
+        if node.name in done or node.name in running or node.kind in taken:
             continue
         need = min(node.config.cores(), cores)
         if need <= free and all(source in done for source in node.inputs.values()):
             chosen.append(node)
+            taken |= {node.kind} & _ALONE_OF_THEIR_KIND
             free -= need
     return chosen
 
@@ -42,8 +46,3 @@ class Failure:
 def again(failure: Failure, attempt: int) -> bool:
     """Whether to start the stage once more after its `attempt`-th (from 1) failed so."""
     return failure.died and attempt < ATTEMPTS
-
-
-def stalled(last_sign: float, now: float) -> bool:
-    """Whether a stage whose last sign of life was at `last_sign` (s) is to be given up."""
-    return now - last_sign > STALLED_AFTER

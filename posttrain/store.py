@@ -51,6 +51,11 @@ class Record(BaseModel):
     facts: dict[str, Any]
     created: str
 
+    @property
+    def address(self) -> str:
+        """`run/stage@number`, as people write it."""
+        return f"{self.run}/{self.stage}@{self.number}"
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -62,7 +67,7 @@ class Artifact:
     @property
     def address(self) -> str:
         """`run/stage@number`, as people write it."""
-        return f"{self.record.run}/{self.record.stage}@{self.record.number}"
+        return self.record.address
 
     def verify(self) -> None:
         """ValueError if a file is missing, extra or differs from the recorded sha256."""
@@ -106,6 +111,15 @@ class Store:
             for stage in _folders(folder):
                 for number in _numbers(stage):
                     yield read_artifact(stage / str(number))
+
+    def records(self) -> Iterator[Record]:
+        """The record of every artifact ever committed: those stay whose files were removed."""
+        for run in _folders(self.root / "artifacts"):
+            for stage in _folders(run):
+                yield from (read_artifact(stage / str(n)).record for n in _numbers(stage))
+                for number in _numbers(stage, _REMOVED):
+                    kept = stage / f"{number}{_REMOVED}" / _RECORD
+                    yield Record.model_validate_json(kept.read_bytes())
 
     def by_key(self) -> dict[str, Artifact]:
         """Key -> artifact; of two with one key (two runs that raced) the first in address order."""

@@ -4,20 +4,32 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
+from posttrain.explained import Reason
 from posttrain.plan import Plan
 
 
-def plan_table(plan: Plan) -> Table:
-    """The plan as a table: state, inputs, cores and key of each node."""
+def plan_table(plan: Plan, why: Mapping[str, Reason]) -> Table:
+    """The plan as a table: state and why, inputs, cores and key of each node."""
     table = Table(title=f"plan of {plan.recipe.name}", title_justify="left")
-    for column in ("stage", "kind", "state", "inputs", "cores", "key"):
+    for column in ("stage", "kind", "state", "why", "inputs", "cores", "key"):
         table.add_column(column, overflow="fold")
     for node in plan.nodes.values():
-        inputs = ", ".join(dict.fromkeys(node.inputs.values()))
+        inputs, reason = ", ".join(dict.fromkeys(node.inputs.values())), why[node.name]
         table.add_row(
-            node.name, node.kind, node.state, inputs, str(node.config.cores()), node.key[:12]
-        )
+            node.name, node.kind, reason.state, _why(reason), inputs, str(node.config.cores()),
+            node.key[:12],
+        )  # fmt: skip
     return table
+
+
+def _why(reason: Reason) -> str:
+    """In a few words; lines below the table have the fields."""
+    if reason.state == "reuse":
+        return f"is {reason.against}"
+    if reason.against is None:
+        return "first time"
+    behind = [f"behind {', '.join(reason.behind)}"] if reason.behind else []
+    return "; ".join(["changed"] * bool(reason.changes) + behind)
 
 
 def suite_table(scores: Mapping[str, Mapping[str, float]]) -> Table:

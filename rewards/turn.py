@@ -7,7 +7,9 @@ doubtful turn is `malformed` and nothing in it counts. Markers as in facts.md se
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+
+from rewards.calls import Call as Call
+from rewards.calls import calls
 
 _MARKER = re.compile(
     r"<(?:\|(?P<name>inner_prefix|inner_suffix|tools_prefix|tools_suffix|tool_output_start"
@@ -25,13 +27,6 @@ _USUAL = re.compile(
 
 _OUTPUT = re.compile(r"\s*\[")
 _OUTPUT_END = "<|tool_output_end|>"
-
-
-class Call(NamedTuple):
-    """One tool call outside the deliberation."""
-
-    name: str
-    arguments: Any
 
 
 @dataclass
@@ -115,37 +110,9 @@ def _block(turn: Turn, response: str, at: int) -> int:
 
 def _take_calls(turn: Turn, block: str) -> None:
     try:
-        turn.calls += _calls(block)
+        turn.calls += calls(block)
     except (ValueError, RecursionError) as fault:
-        turn.malformed = f"the tool block is not a list of calls: {fault}"
-
-
-def _calls(block: str) -> list[Call]:
-    content = _STRICT.decode(block)
-    if "\\u" in block:
-        json.dumps(content, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.
-    if not isinstance(content, list) or not content:
-        raise ValueError("no call")
-    calls = []
-    for entry in content:
-        if not isinstance(entry, dict) or len(entry) != 1:
-            raise ValueError("an entry is not one name with its arguments")
-        calls.append(Call(*next(iter(entry.items()))))
-    return calls
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key comes twice")
-    return content
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+        turn.malformed = f"the tool block: {fault}"
 
 
 def _after_output(response: str, at: int) -> int:

@@ -12,6 +12,7 @@ from posttrain.equivalence.changes import Changes
 from posttrain.equivalence.examination import Check, examine
 from posttrain.equivalence.rendering import load_tokenizer
 from posttrain.registry.lineage import lineage
+from posttrain.serving import manifest as serving
 from posttrain.store import Artifact, Store
 from posttrain.training import checkpoint
 
@@ -37,6 +38,8 @@ class Layout:
 def convert(source: Artifact, output: Path, changes: Changes) -> tuple[list[Check], dict[str, Any]]:
     """Write `output`/model, examine it and describe it; returns the checks and its facts.
 
+    It holds the manifest that a server goes by, too.
+
     ValueError if it is not equivalent to its source, but for the changes.
     """
     layout, target = Layout.of(source.path), output / "model"
@@ -47,6 +50,7 @@ def convert(source: Artifact, output: Path, changes: Changes) -> tuple[list[Chec
         raise ValueError(f"the converted model is not what it was made from: {told}")
     store = Store(source.path.parents[3])
     (target / "README.md").write_text(card(lineage(store, source), changes, checks), "utf-8")
+    (target / serving.FILE).write_text(serving.derived(target).text(), "utf-8")
     facts = checkpoint.facts(build(target, Weights(target)), load_tokenizer(target))
     facts["equivalence"] = {check.name: check.text() for check in checks}
     return checks, facts

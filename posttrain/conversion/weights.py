@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from posttrain.conversion import shards
+from posttrain.conversion import megatron, shards
 
 _INDEX = "model.safetensors.index.json"
 _ADAPTER = "adapter_model.safetensors"
@@ -28,7 +28,7 @@ class Weights:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ranks = shards.whole(folder) if shards.present(folder) else None
+        self._ranks = _of_ranks(folder)
         self._files = _files(folder) if self._ranks is None else {}
         self._adapter = _adapter(folder, self.names())
 
@@ -51,6 +51,13 @@ class Weights:
         with safe_open(self._files[name], "pt") as stream:
             tensor: torch.Tensor = stream.get_tensor(name)
             return tensor
+
+
+def _of_ranks(folder: Path) -> dict[str, torch.Tensor] | None:
+    """What the ranks of a run left, put together; None if none did."""
+    if shards.present(folder):
+        return shards.whole(folder)
+    return megatron.whole(folder, folder / "huggingface") if megatron.present(folder) else None
 
 
 def rounded(dtype: torch.dtype, wanted: torch.dtype | None) -> torch.dtype:

@@ -5,12 +5,15 @@ written into; the store shows it only when it is whole.
 """
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from posttrain.conversion.model import EMBEDDINGS, HEAD
@@ -20,8 +23,10 @@ from posttrain.equivalence.changes import Changes
 _SHARD = 5 * 10**9
 """Bytes of a shard, but for a tensor that is larger."""
 
+_SYSTEM = re.compile(r"\(os error (\d+)\)")
+
 _WEIGHTS = (".safetensors", ".safetensors.index.json", ".pt", ".bin")
-_OURS = ("config.json", "adapter_config.json", "README.md")
+_OURS = ("config.json", "adapter_config.json", "README.md", "serving.json")
 
 
 def write(
@@ -109,8 +114,20 @@ def _write_shards(
 
 def _save(tensors: Mapping[str, torch.Tensor], target: Path, number: int) -> dict[str, str]:
     file = f"part-{number}.safetensors"
-    save_file(dict(tensors), target / file, {"format": "pt"})
+    try:
+        save_file(dict(tensors), target / file, {"format": "pt"})
+    except SafetensorError as fault:
+        raise _of_system(fault, target / file) from None
     return dict.fromkeys(tensors, file)
+
+
+def _of_system(fault: SafetensorError, path: Path) -> Exception:
+    """The system's fault that safetensors tells in words, such as a full disk; else `fault`."""
+    found = _SYSTEM.search(str(fault))
+    if not found:
+        return fault
+    number = int(found[1])
+    return OSError(number, os.strerror(number), str(path))
 
 
 def _name(shards: list[dict[str, str]], target: Path, total: int) -> None:

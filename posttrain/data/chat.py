@@ -134,6 +134,11 @@ class ChatFormat(ABC):
         unknown: Any = self.tokenizer.unk_token_id
         return {index: name for index, name in names.items() if index != unknown}
 
+    def spoken(self, ids: Sequence[int]) -> str:
+        """A response's text for a verifier: control tokens included, without what ends it."""
+        ends = bool(ids) and ids[-1] in self.stop_ids
+        return self._decode(ids[:-1] if ends else ids)
+
     def _decode(self, ids: Sequence[int]) -> str:
         text = self.tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)
         assert isinstance(text, str)

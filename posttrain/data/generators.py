@@ -16,6 +16,7 @@ from posttrain.data.longcontext import recipes as longcontext
 from posttrain.data.longcontext.dictionaries import Lookups
 from posttrain.data.longcontext.probes import Probes
 from posttrain.data.longcontext.sources import FromDocuments
+from posttrain.data.probes import conversations, functions, identity, languages
 from posttrain.quantities import Share
 
 Splits = Mapping[str, Iterable[Mapping[str, Any]]]
@@ -155,6 +156,11 @@ def _refusals(seed: int, asked: Refusals) -> Splits:
     return _splits([], refusals.prompts(seed, asked.holdout, asked.sort))
 
 
+def _held_out(rows: Callable[[int, Any], list[dict[str, Any]]]) -> Callable[[int, Any], Splits]:
+    """A generator that makes rows to measure on alone."""
+    return lambda seed, asked: _splits([], rows(seed, asked))
+
+
 def _splits(train: list[dict[str, Any]], holdout: list[dict[str, Any]]) -> Splits:
     return {name: rows for name, rows in (("train", train), ("holdout", holdout)) if rows}
 
@@ -171,6 +177,10 @@ GENERATORS: Mapping[str, Generator | Derived] = {
     "tiny.requests": Generator(Requests, _requests),
     "tools.declared": Derived(tools.Declared, tools.declare),
     "probes.refusals": Generator(Refusals, _refusals),
+    "probes.functions": Generator(functions.Functions, _held_out(functions.rows)),
+    "probes.conversations": Generator(conversations.Conversations, _held_out(conversations.rows)),
+    "probes.languages": Generator(languages.Languages, _held_out(languages.rows)),
+    "probes.identity": Generator(identity.Identities, _held_out(identity.rows)),
     "longcontext.word_counts": Derived(FromDocuments, longcontext.make_word_counts),
     "longcontext.section_orders": Derived(FromDocuments, longcontext.make_section_orders),
     "longcontext.lookups": Derived(Lookups, longcontext.make_lookups),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from posttrain import digest
-from posttrain.data.checks.rows import Row, texts
+from posttrain.data.checks.rows import Row, parts, texts
+from posttrain.data.shards import Shard, Shards
 from posttrain.store import write_durably
 
 if TYPE_CHECKING:
@@ -32,24 +32,15 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Shard(_Model):
-    """A file, by the name it is known under."""
-
-    file: str
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path, name: str) -> "Shard":
-        """The file at `path`; OSError if it cannot be read."""
-        return cls(file=name, bytes=path.stat().st_size, sha256=digest.of_file(path))
-
-
 class Split(_Model):
-    """The rows of one split; `tokens`, and those the loss counts, if a tokenizer was given."""
+    """The rows of one split; `tokens`, and those the loss counts, if a tokenizer was given.
+
+    `sha256` is that of all its lines, where a stage wrote them: it does not tell how they are cut.
+    """
 
     shards: tuple[Shard, ...]
     rows: int
+    sha256: str | None = None
     tokens: int | None = None
     optimised_tokens: int | None = None
 
@@ -69,7 +60,8 @@ class Manifest(_Model):
         return {
             f"{key}.{name}": float(count)
             for name, split in self.splits.items()
-            for key, count in split.model_dump(exclude={"shards"}, exclude_none=True).items()
+            for key in ("rows", "tokens", "optimised_tokens")
+            if (count := getattr(split, key)) is not None
         }
 
 
@@ -152,7 +144,7 @@ def write(
     report: Report = lambda rows: None,
     **about: Any,
 ) -> Manifest:
-    """Write each split as `<split>.jsonl`, and the manifest; `about` are fields of `Manifest`.
+    """Write each split in its shards, and the manifest; `about` are fields of `Manifest`.
 
     With `chat`, tokens are counted: ValueError names a row that cannot be rendered, by the place
     it is from if it has one.
@@ -160,7 +152,7 @@ def write(
     written: dict[str, Split] = {}
     done = 0
     for name, rows in splits.items():
-        written[name] = _write(output, f"{name}.jsonl", rows, chat, partial(_after, report, done))
+        written[name] = _write(output, name, rows, chat, partial(_after, report, done))
         done += written[name].rows
     manifest = Manifest(splits=written, **about, **counter_of(chat))
     (output / FILE).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
@@ -180,16 +172,15 @@ def _write(
 ) -> Split:
     count = 0
     counts = Tokens(chat)
-    with (output / name).open("w", encoding="utf-8") as lines:
+    with Shards(output, name) as shards:
         for count, row in enumerate(rows, 1):
-            content, place = _placed(row, f"{name}: row {count}")
-            lines.write(json.dumps(content, ensure_ascii=False) + "\n")
+            content, place = _placed(row, f"{name}.jsonl: row {count}")
+            shards.add(json.dumps(content, ensure_ascii=False).encode() + b"\n")
             counts.add(content, place)
             if count % EVERY == 0:
                 report(count)
     report(count)
-    shards = (Shard.of(output / name, name),)
-    return Split(shards=shards, rows=count, **counts.told())
+    return Split(shards=shards.written, rows=count, sha256=shards.sha256, **counts.told())
 
 
 def _placed(row: Mapping[str, Any] | Row, here: str) -> tuple[Mapping[str, Any], str]:
@@ -218,13 +209,19 @@ class Tokens:
         self._targets += sum(rendered.mask)
 
     def _field(self, row: Mapping[str, Any]) -> str | None:
-        """The field whose text no token sequence may spell, if that is what is wrong."""
+        """The field whose text may not be said, or for whose image or sound there is no token."""
         assert self._chat is not None
         for text in texts(row):
             try:
                 self._chat.encode(text.text)
             except ValueError:
                 return text.field
+        for field, part in parts(row):
+            alone = {"role": "user", "content": [part]}
+            try:
+                self._chat.render({"messages": [alone], "tools": [], "deliberation": False})
+            except ValueError:
+                return field
         return None
 
     def told(self) -> dict[str, int]:

@@ -5,13 +5,13 @@ last turn is a target; a pair that cannot be trained on is never shortened or re
 and left out only where a bound on such pairs allows that.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
+from posttrain.data import splits
 from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.conversation import Conversation
 
@@ -95,12 +95,11 @@ def unusable(pair: Pair, longest: int) -> Reason | None:
 
 
 def read_pairs(path: Path, chat: ChatFormat, longest: int, drop_at_most: float = 0.0) -> Groups:
-    """The usable pairs of a file of JSON lines.
+    """The usable pairs of a split.
 
     ValueError if more than the share `drop_at_most` is not usable; it names the first such row.
     """
-    with path.open(encoding="utf-8") as lines:
-        found = [_rendered(chat, json.loads(line), number) for number, line in enumerate(lines, 1)]
+    found = [_rendered(chat, row, number) for number, row in enumerate(splits.contents(path), 1)]
     if not found:
         raise ValueError(f"{path.name} in {path.parent} has no pairs")
     reasons = [unusable(pair, longest) for pair in found]

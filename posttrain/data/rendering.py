@@ -25,7 +25,9 @@ def render(chat: ChatFormat, content: Mapping[str, Any]) -> Rendered:
 def _tokenised(chat: ChatFormat, ids: list[int], mask: list[int] | None) -> Rendered:
     size = len(chat.tokenizer)
     if ids and max(ids) >= size:
+        at = ids.index(max(ids))
         raise ValueError(
-            f"token {max(ids)} is none of the tokenizer's {size}; the row was made with another one"
+            f"tokens[{at}]: {ids[at]} is none of the tokenizer's {size}; the row was made with "
+            "another one"
         )
     return chat.taught(Rendered(list(ids), chat.mask(ids) if mask is None else list(mask)))

@@ -12,7 +12,7 @@ from posttrain.data import formats
 from posttrain.data.checks.rows import Fault, Row
 from posttrain.data.checks.shape import problems
 from posttrain.data.conversation import function
-from posttrain.data.manifest import Shard
+from posttrain.data.shards import Shard
 
 _TOLD = 10
 

@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from posttrain import digest
-from posttrain.data import manifest
-from posttrain.data.checks.rows import Dataset, read_jsonl
+from posttrain.data import manifest, splits
 from posttrain.data.conversation import turns
 from posttrain.names import Name
 from posttrain.quantities import Share
@@ -51,10 +50,10 @@ def declare(
     if not pool:
         raise ValueError(f"{', '.join(asked.pool)} offer no tools, so there is none to declare")
     folder = folders[f"data.{asked.source}"]
-    splits = {name: _rows(folder, name) for name in manifest.read(folder).splits}
+    every = {name: _rows(folder, name) for name in manifest.read(folder).splits}
     figures = {"tools": float(len(pool)), "calls_none": 0.0, "declared": 0.0}
-    splits["train"] = declared(splits["train"], pool, seed, asked, figures)
-    return splits, figures
+    every["train"] = declared(every["train"], pool, seed, asked, figures)
+    return every, figures
 
 
 def tools_of(folders: list[Path]) -> list[Tool]:
@@ -93,5 +92,4 @@ def _plain(row: Mapping[str, Any]) -> bool:
 
 
 def _rows(folder: Path, split: str) -> Rows:
-    path = folder / f"{split}.jsonl"
-    yield from (row.content for row in Dataset(split, "", lambda: read_jsonl(path, split)).rows())
+    return splits.contents(folder / f"{split}.jsonl")

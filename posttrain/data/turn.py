@@ -4,13 +4,17 @@ Always holds: a turn with an `error` answers nothing, whatever else it contains;
 complete, or waits for the outputs of its calls.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-ANSWER_TOOL = "display_answers"
-"""Tool through which a final answer is given; its call ends the turn (facts.md 2.6)."""
+from rewards.calls import ANSWER_TOOL as ANSWER_TOOL
+from rewards.calls import Call, decoded
+from rewards.calls import answers as given
+from rewards.calls import calls as called
+
+ToolCall = Call
+array_of_calls = called
 
 _CLOSES = {
     "<|inner_prefix|>": "<|inner_suffix|>",
@@ -28,14 +32,6 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolCall:
-    """A call the assistant made, its arguments as decoded from JSON."""
-
-    name: str
-    arguments: Any
-
-
-@dataclass(frozen=True)
 class AssistantTurn:
     """`complete` tells if the end marker was reached; `error`, if not None, breaks the format."""
 
@@ -49,15 +45,12 @@ class AssistantTurn:
 def answers(turn: AssistantTurn) -> list[str] | None:
     """The answers displayed by `turn`; None unless it calls the answer tool once, well-formed."""
     calls = [call for call in turn.tool_calls if call.name == ANSWER_TOOL]
-    if turn.error or len(calls) != 1 or not isinstance(calls[0].arguments, Mapping):
+    if turn.error or len(calls) != 1:
         return None
-    given = calls[0].arguments.get("answers")
-    if calls[0].arguments.keys() != {"answers"} or not isinstance(given, list) or not given:
-        return None
-    return given if all(isinstance(answer, str) for answer in given) else None
+    return given(calls[0].arguments) or None
 
 
-Decode = Callable[[str], tuple[ToolCall, ...]]
+Decode = Callable[[str], Sequence[ToolCall]]
 """The calls in a span's text; ValueError says what is wrong with it."""
 
 
@@ -146,28 +139,11 @@ class _Reader:
         self._calls += calls
 
 
-def array_of_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls in a JSON array of objects with one key each, the tool's name."""
-    decoded = _decoded(text)
-    if not isinstance(decoded, list) or not decoded:
-        raise ValueError("not a JSON array of calls")
-    if not all(isinstance(call, dict) and len(call) == 1 for call in decoded):
-        raise ValueError("each call must be an object with one key, the tool's name")
-    return tuple(ToolCall(*next(iter(call.items()))) for call in decoded)
-
-
 def named_call(text: str) -> tuple[ToolCall, ...]:
     """The call in a JSON object with `name` and `arguments`."""
-    decoded = _decoded(text)
-    if not isinstance(decoded, dict) or decoded.keys() != {"name", "arguments"}:
+    value = decoded(text)
+    if not isinstance(value, dict) or value.keys() != {"name", "arguments"}:
         raise ValueError("not a JSON object with name and arguments")
-    if not isinstance(decoded["name"], str):
+    if not isinstance(value["name"], str):
         raise ValueError("the name of a call must be text")
-    return (ToolCall(decoded["name"], decoded["arguments"]),)
-
-
-def _decoded(text: str) -> Any:
-    decoded = json.loads(text)
-    if "\\u" in text:
-        json.dumps(decoded, ensure_ascii=False).encode()  # ValueError for half a surrogate pair.
-    return decoded
+    return (ToolCall(value["name"], value["arguments"]),)

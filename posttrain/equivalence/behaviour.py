@@ -8,7 +8,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from posttrain.data.chat import ChatFormat
-from posttrain.equivalence.rendering import CONVERSATIONS, load_tokenizer
+from posttrain.equivalence.rendering import conversations, load_tokenizer
 from posttrain.evaluation.generation import sample
 from posttrain.training import rope
 
@@ -36,7 +36,7 @@ def rope_faults(source: PreTrainedModel, target: PreTrainedModel) -> Iterator[st
 def prompts(folder: Path) -> list[list[int]]:
     """The frozen conversations as token ids."""
     chat = ChatFormat.from_tokenizer(load_tokenizer(folder))
-    return [chat.render(row).ids for row in CONVERSATIONS]
+    return [chat.render(row).ids for row in conversations(chat)]
 
 
 @torch.no_grad()

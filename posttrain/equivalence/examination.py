@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -46,7 +47,7 @@ def examine(
     config = config or source
     found = [
         _check("weights", lambda: _weight_faults(source, config, target, changes)),
-        _check("config", lambda: configs.faults(config, target, changes)),
+        _check("config", lambda: _config_faults(config, target, changes)),
         _check("tokenizer and template", lambda: rendering.tokenizer_faults(config, target)),
         _check("rendering", lambda: rendering.rendering_faults(target)),
         _check("end of sequence", lambda: rendering.end_faults(target)),
@@ -96,6 +97,10 @@ def _weight_faults(source: Path, config: Path, target: Path, changes: Changes) -
         for weights, beside in ((source, config), (target, target))
     ]
     return tensors.faults(sides[0], sides[1], changes)
+
+
+def _config_faults(config: Path, target: Path, changes: Changes) -> Iterable[str]:
+    return chain(configs.faults(config, target, changes), configs.manifest_faults(target))
 
 
 def _check(name: str, look: Callable[[], Iterable[str]]) -> Check:

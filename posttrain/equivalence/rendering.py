@@ -20,6 +20,17 @@ CONVERSATIONS: list[Any] = json.loads(
 )
 """Frozen: their renderings are the prompts of every comparison."""
 
+
+def conversations(chat: ChatFormat) -> list[Any]:
+    """Those that a format can render: all, but those with tools if it has no tokens for calls."""
+    return [row for row in CONVERSATIONS if _renders(chat, row)]
+
+
+def _renders(chat: ChatFormat, row: Any) -> bool:
+    """Whether it needs no tool calls, or the format has tokens for them."""
+    return not row["tools"] or not {"<|tools_prefix|>", "<tool_call>"}.isdisjoint(chat.control)
+
+
 _IDENTICAL = ("tokenizer.json", "chat_template.jinja")
 
 
@@ -43,15 +54,18 @@ def rendering_faults(target: Path) -> Iterator[str]:
     """Where the ways to render a conversation disagree."""
     tokenizer = load_tokenizer(target)
     chat = ChatFormat.from_tokenizer(tokenizer)
-    for number, row in enumerate(CONVERSATIONS, 1):
+    for number, row in enumerate(conversations(chat), 1):
         trained = chat.render(row).ids
         for path, ids in _elsewhere(tokenizer, row).items():
             if ids != trained:
-                yield f"conversation {number}: {path} renders {_difference(chat, trained, ids)}"
+                yield f"conversation {number}: {path} renders {difference(chat, trained, ids)}"
 
 
 def _elsewhere(tokenizer: PreTrainedTokenizerBase, row: Any) -> dict[str, list[int]]:
-    settings: dict[str, Any] = {"tools": row["tools"] or None, "enable_thinking": False}
+    settings: dict[str, Any] = {
+        "tools": row["tools"] or None,
+        "enable_thinking": row["deliberation"],
+    }
     text = tokenizer.apply_chat_template(row["messages"], tokenize=False, **settings)
     ids = tokenizer.apply_chat_template(
         row["messages"], tokenize=True, return_dict=False, **settings
@@ -59,7 +73,8 @@ def _elsewhere(tokenizer: PreTrainedTokenizerBase, row: Any) -> dict[str, list[i
     return {"the offline engine": list(ids), "the server": list(tokenizer.encode(text))}
 
 
-def _difference(chat: ChatFormat, trained: Sequence[int], ids: Sequence[int]) -> str:
+def difference(chat: ChatFormat, trained: Sequence[int], ids: Sequence[int]) -> str:
+    """How ids differ from those that training renders."""
     if chat.bos is not None and list(ids).count(chat.bos) != list(trained).count(chat.bos):
         count = list(ids).count(chat.bos)
         return f"{count} times the token that begins a text, training {trained.count(chat.bos)}"

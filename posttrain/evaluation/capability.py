@@ -108,11 +108,11 @@ def _item(
     }  # fmt: skip
     if how.verifier == ANSWERS_ONLY:
         return asked | {"answers": attempt.answers or []}
-    text = chat.tokenizer.decode(
-        list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
-    )
     offered = any(tool["name"] == ANSWER_TOOL for tool in row["tools"])
-    return asked | {"response": text, "answers": answers(attempt.turn) or [] if offered else None}
+    return asked | {
+        "response": chat.spoken(ids),
+        "answers": answers(attempt.turn) or [] if offered else None,
+    }
 
 
 def _score(verdict: Mapping[str, Any]) -> float | None:

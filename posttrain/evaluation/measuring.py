@@ -4,7 +4,6 @@ Always holds: every figure is over all rows; a response that breaks the format i
 that could not be judged stops the measurement: it is neither right nor wrong.
 """
 
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from posttrain.data import splits
 from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.documents import render_document
 from posttrain.data.turn import ANSWER_TOOL, AssistantTurn, answers
@@ -22,12 +22,9 @@ from posttrain.evaluation.generation import sample
 from posttrain.evaluation.padding import padded
 from posttrain.evaluation.prompts import Keep, by_prompt, drop
 from posttrain.evaluation.suites import (
-    Adherence,
     Answers,
     Continuation,
-    Degeneration,
     LongContext,
-    Memorisation,
     Needles,
     Preference,
     Suite,
@@ -67,8 +64,7 @@ def read_rows(suite: Suite, folder: Path) -> list[Row]:
 
     ValueError if they were made for another verifier than the suite's.
     """
-    path = folder / f"{suite.split}.jsonl"
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows: list[Row] = list(splits.contents(folder / f"{suite.split}.jsonl"))
     wanted = suite.verifier if isinstance(suite, Answers) else None
     for number, row in enumerate(rows, start=1):
         if wanted and row["verifier"] != wanted:
@@ -107,8 +103,8 @@ def evaluate(
         sides = preferences.compare(model, pairs)
         keep(by_prompt([float(c > r) for c, r in sides], rows, _task_if_any))
         return preferences.figures(sides, pairs, rows)
-    assert not isinstance(suite, Adherence | Degeneration | Memorisation), (
-        "adherence, degeneration and memorisation are measured by modules of their own"
+    assert isinstance(suite, Answers | Needles | LongContext), (
+        f"{suite.kind} is measured by a module of its own"
     )
     assert judge is not None, f"suite {suite.kind} needs a judge"
     attempts = respond(model, chat, suite, rows, seed=seed)

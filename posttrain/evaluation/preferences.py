@@ -4,7 +4,7 @@ Always holds: a figure is over all pairs of the split; a pair that cannot be com
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from posttrain.data.pairs import Pair, render_pair, tokens, unusable
 from posttrain.evaluation.padding import padded
 
 _BATCH = 64
+_LOGITS = 2**28
+"""Logits of a batch at most, 1 GiB in float32; a document that has more is alone."""
 
 Sides = tuple[float, float]
 """Of one pair: the summed log-probabilities, in nats, of the chosen and the rejected side."""
@@ -43,14 +45,26 @@ def log_probs(model: PreTrainedModel, documents: Sequence[Rendered]) -> list[flo
     order = sorted(range(len(documents)), key=lambda index: len(documents[index].ids))
     found = [0.0] * len(documents)
     try:
-        for start in range(0, len(order), _BATCH):
-            chosen = order[start : start + _BATCH]
+        for chosen in _batches(order, documents, _LOGITS // model.config.vocab_size):
             sums = _summed(model, [documents[index] for index in chosen])
             for index, value in zip(chosen, sums.tolist(), strict=True):
                 found[index] = value
     finally:
         model.train(training)
     return found
+
+
+def _batches(
+    order: Sequence[int], documents: Sequence[Rendered], most: int
+) -> Iterator[Sequence[int]]:
+    """`order`, in which documents get longer, cut where a batch has more than `most` tokens."""
+    start = 0
+    for end in range(1, len(order) + 1):
+        length = len(documents[order[end]].ids) if end < len(order) else 0
+        full = end - start == _BATCH or (end - start + 1) * length > most
+        if end == len(order) or full:
+            yield order[start:end]
+            start = end
 
 
 def _summed(model: PreTrainedModel, documents: Sequence[Rendered]) -> torch.Tensor:

@@ -1,8 +1,11 @@
 """Scores prompt by prompt, in the order of a suite's rows: what paired tests are made on."""
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from rewards.wilson import interval
 
 
 @dataclass(frozen=True)
@@ -35,3 +38,28 @@ def by_prompt(
     assert count * len(rows) == len(scores), "a prompt lacks an attempt"
     attempts = [scores[start : start + count] for start in range(0, len(scores), count)]
     return PromptScores(attempts, [[str(name) for name in groups(row)] for row in rows])
+
+
+def summary(kept: PromptScores) -> dict[str, float]:
+    """`accuracy`, `standard_error`, `n`, and `accuracy.GROUP` with `low.` and `high.` of each.
+
+    The error is that of the prompts' means, for attempts at one prompt are alike. Bounds are
+    Wilson's at 95 %, and left out where a prompt was tried twice or is neither right nor wrong.
+    """
+    means = [statistics.fmean(attempts) for attempts in kept.attempts]
+    groups: dict[str, list[float]] = {}
+    for mean, names in zip(means, kept.groups, strict=True):
+        for name in names:
+            groups.setdefault(name, []).append(mean)
+    found = {
+        "accuracy": statistics.fmean(means),
+        "standard_error": statistics.stdev(means) / len(means) ** 0.5,
+        "n": float(sum(map(len, kept.attempts))),
+    }
+    counted = all(len(a) == 1 and a[0] in (0.0, 1.0) for a in kept.attempts)
+    for name, scores in sorted(groups.items()):
+        found[f"accuracy.{name}"] = statistics.fmean(scores)
+        if counted:
+            low, high = interval(round(sum(scores)), len(scores))
+            found |= {f"low.{name}": low, f"high.{name}": high}
+    return found

@@ -4,9 +4,17 @@ Always holds: a suite names the split it reads, and two suites that are equal me
 thing: all that decides a figure but the checkpoint, the rows and the seed is in the suite.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    StringConstraints,
+    model_validator,
+)
 
 from posttrain.names import Name
 
@@ -27,7 +35,7 @@ class _Suite(BaseModel):
 
     @property
     def split(self) -> str:
-        """The split's name; its rows are in the file `<split>.jsonl` of the data artifact."""
+        """The split of the data artifact whose rows it is measured on."""
         return self.data.partition(".")[2]
 
     def inputs(self) -> dict[str, str]:
@@ -123,6 +131,91 @@ class Memorisation(_Suite):
     top_p: float = Field(default=0.9, gt=0, le=1)
 
 
+class _Probe(_Suite):
+    """One response to each prompt; `temperature` 0 takes the likeliest token.
+
+    A response is cut at `max_new_tokens`.
+    """
+
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    max_new_tokens: PositiveInt = 256
+
+
+class Functions(_Probe):
+    """Share of prompts whose calls are right: by name and arguments, as parsed by token id."""
+
+    kind: Literal["functions"]
+
+
+class Identity(_Probe):
+    """Share of replies that name no other provider or model; `own` names are those of this one."""
+
+    kind: Literal["identity"]
+    own: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class LanguageSwitch(_Probe):
+    """Share of replies in the language that is asked for, by the last turn or in so many words."""
+
+    kind: Literal["language_switch"]
+
+
+class LongConversation(_Probe):
+    """Share of conversations that hold to their end, in which the model goes on with what it said.
+
+    One holds if every reply ends by itself, repeats neither itself nor an earlier one, and the last
+    one still knows what was said first.
+    """
+
+    kind: Literal["long_conversation"]
+
+
+class Repetition(_Probe):
+    """Share of generations in which no token run of `longest` or more comes twice.
+
+    Nor may any window of 256 tokens have more than 0.8 of its bigrams from repeats.
+    """
+
+    kind: Literal["repetition"]
+    longest: PositiveInt
+    max_new_tokens: PositiveInt = 2048
+
+
+class Verified(_Suite):
+    """Mean score by the verifier that each prompt names: each is tried `attempts` times.
+
+    `temperature` 0 takes the likeliest token; a response is cut at `max_new_tokens`.
+    """
+
+    kind: Literal["verified"]
+    attempts: PositiveInt = 1
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    max_new_tokens: PositiveInt = 256
+
+    @model_validator(mode="after")
+    def _attempts_differ(self) -> Self:
+        if self.attempts > 1 and self.temperature == 0:
+            raise ValueError("attempts at temperature 0 are all the same: set temperature: 1.0")
+        return self
+
+
+class Harness(_Suite):
+    """A task of lm-evaluation-harness, asked of the served checkpoint; the rows are its documents.
+
+    `task` is the name of one that the harness has, or a definition by its own keys (`include` may
+    name one). `metric` and `filter` tell which of its figures is the accuracy. With `chat` prompts
+    go through the chat template. The harness must be of `version`, for its tasks change with it.
+    """
+
+    kind: Literal["harness"]
+    task: str | dict[str, Any]
+    version: str
+    metric: str
+    filter: str = "none"
+    chat: bool
+    fewshot: NonNegativeInt = 0
+
+
 Suite = Annotated[
     Continuation
     | Answers
@@ -131,6 +224,13 @@ Suite = Annotated[
     | Preference
     | Adherence
     | Degeneration
-    | Memorisation,
+    | Memorisation
+    | Functions
+    | Identity
+    | LanguageSwitch
+    | LongConversation
+    | Repetition
+    | Harness
+    | Verified,
     Field(discriminator="kind"),
 ]

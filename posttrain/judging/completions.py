@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from posttrain.data.turn import AssistantTurn, ToolCall
+from posttrain.data.turn import AssistantTurn
 from posttrain.judging.opinions import Opinion
+from rewards.calls import Call
 
 COMPLETIONS, SCORES = "completions.jsonl", "scores.jsonl"
 
@@ -42,7 +43,7 @@ def line(
 
 def turn(of: Mapping[str, Any]) -> AssistantTurn:
     """The turn in a completion's line."""
-    calls = tuple(ToolCall(**call) for call in of["turn"]["tool_calls"])
+    calls = tuple(Call(**call) for call in of["turn"]["tool_calls"])
     return AssistantTurn(**{**of["turn"], "tool_calls": calls})
 
 

@@ -1,8 +1,15 @@
-"""What a recipe may say of a judge."""
+"""What a recipe may say of who judges: a verifier, or a reward model."""
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    StringConstraints,
+    model_validator,
+)
 
 from posttrain.charter.asking import RULES
 from posttrain.names import Name
@@ -38,3 +45,19 @@ class JudgeConfig(BaseModel):
         """Role -> node: the charter and the calibration, where there are any."""
         named = {"charter": self.charter, "calibration": self.calibrated}
         return {role: node for role, node in named.items() if node}
+
+
+class RewardModelConfig(BaseModel):
+    """A sequence classifier with one output that scores completions, `batch` at a time, on a CPU
+    with `threads`.
+
+    `path` is its Hugging Face folder, from the recipe's; `digest` is that of its parts, as
+    `posttrain adopt` prints it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: Annotated[str, Field(min_length=1)]
+    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    batch: PositiveInt = 8
+    threads: PositiveInt = 1

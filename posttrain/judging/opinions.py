@@ -10,7 +10,6 @@ from posttrain.charter import Charter, asking
 from posttrain.charter.asking import RULES
 from posttrain.data.turn import AssistantTurn, answers
 from posttrain.judging.config import JudgeConfig
-from rewards.client import RewardClient
 from rewards.rules import Rule
 from rewards.schema import Item, Verdict
 
@@ -71,6 +70,8 @@ class ServiceJudge:
         return [opinion(verdict) for verdict in asyncio.run(self._score(items))]
 
     async def _score(self, items: Sequence[Item]) -> list[Verdict]:
+        from rewards.client import RewardClient  # Planning imports this module, and need not wait.
+
         async with RewardClient(self._url, patience=self._patience, fresh=self._fresh) as client:
             return await client.score(items)
 
@@ -116,6 +117,8 @@ class ServiceJudge:
 
 async def _served(url: str) -> dict[str, str]:
     """Verifier -> digest of its version; empty if nobody answers."""
+    from rewards.client import RewardClient
+
     async with RewardClient(url) as client:
         [(status, found)] = await client.ask("/v1/verifiers")
     return {each["name"]: each["digest"] for each in found["verifiers"]} if status == 200 else {}

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from posttrain import stages
 from posttrain.names import nearest
+from posttrain.recipe import variants
 from posttrain.recipe.document import Location
 from posttrain.recipe.schema import KIND_OF_DATA, Envelope, Recipe, Stage
 from posttrain.recipe.source import Source, override, read
@@ -37,20 +38,20 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     envelope, faults = checked(Envelope, source.values, (), source)
     declared: dict[str, Stage] = {}
     for location, kind, raw in _entries(source.values):
-        stage, found = _stage(kind, raw, location, source, path)
+        made, found = _stages(kind, raw, location, source, path)
         faults += found
-        name = str(location[-1])
-        if name in declared:
-            faults.append(f"{source.where(location)}: {name!r} is declared twice")
-        elif stage is not None:
-            declared[name] = stage
+        if str(location[-1]) in declared:
+            faults.append(f"{source.where(location)}: {location[-1]!r} is declared twice")
+        else:
+            declared |= made
     if faults:
         raise ValueError("\n".join(faults))
     assert envelope is not None
     return Recipe(
         name=envelope.recipe, seed=envelope.seed, backend=envelope.backend,
         services=envelope.services, suites=envelope.suites, stages=declared,
-        promote=envelope.promote, where=source.where,
+        promote=envelope.promote, where=source.where, stalls=envelope.stalls,
+        measured=envelope.measured,
     )  # fmt: skip
 
 
@@ -67,6 +68,26 @@ def _entries(values: Mapping[str, Any]) -> Iterator[tuple[Location, object, dict
 
 def _kind_of_data(raw: Mapping[str, Any]) -> str | None:
     return next((kind for key, kind in KIND_OF_DATA.items() if key in raw), None)
+
+
+def _stages(
+    kind: object, raw: dict[str, Any], location: Location, source: Source, recipe: Path
+) -> tuple[dict[str, Stage], list[str]]:
+    """The stage at `location`, or its variants; and a line for each fault."""
+    written, faults = ({location: raw}, list[str]())
+    if location[0] == "stages":
+        written, faults = variants.expanded(location, raw, source)
+    made: dict[str, Stage] = {}
+    found: dict[Location, list[str]] = {}
+    for at, values in written.items():
+        stage, found[at] = _stage(kind, values, at, source, recipe)
+        if stage is not None:
+            made[str(at[-1])] = stage
+    faults += variants.once(found, location, source)
+    if twins := variants.alike({name: stage.config for name, stage in made.items()}):
+        place = source.where((*location, variants.KEY))
+        faults.append(f"{place}: {' and '.join(twins)} are the same; change or remove one")
+    return made, faults
 
 
 def _stage(

@@ -1,7 +1,7 @@
 """What a recipe says, typed. Every name in it is declared in it, and every key is known."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from posttrain.evaluation.suites import Suite
 from posttrain.gates import Promotion
+from posttrain.liveness import Bounds
 from posttrain.names import Name, nearest
 from posttrain.recipe.document import Location
+from posttrain.simulation.measurements import Measured
 from posttrain.stages import StageConfig
 
 VERIFIERS = ("answer", "math", "constraints", "code", "judge", "critique", "rules")
@@ -75,13 +77,16 @@ class Envelope(BaseModel):
     backend: Literal["cpu", "gpu"]
     data: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     services: Services = Services()
+    stalls: Bounds = Bounds()
+    measured: dict[str, Measured] = Field(default_factory=dict)
     suites: dict[Name, Suite] = Field(default_factory=dict)
     stages: dict[Name, dict[str, Any]] = Field(min_length=1)
     promote: Promotion | None = None
 
 
 KIND_OF_DATA = {
-    "generate": "data", "files": "files", "check": "check", "charter": "charter",
+    "generate": "data", "files": "files", "package": "packaged", "check": "check",
+    "charter": "charter",
 }  # fmt: skip
 """What an entry of `data` says first -> the kind of its stage."""
 
@@ -96,7 +101,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A checked recipe. `where` gives `file:line` of a location, for messages."""
+    """A checked recipe. `where` gives `file:line` of a location, for messages.
+
+    Of a stage with variants, `stages` has these in its place.
+    """
 
     name: str
     seed: int
@@ -106,3 +114,9 @@ class Recipe:
     stages: Mapping[str, Stage]
     promote: Promotion | None
     where: Callable[[Location], str]
+    stalls: Bounds = field(default_factory=Bounds)
+    measured: Mapping[str, Measured] = field(default_factory=dict)
+
+    def variants(self, stage: str) -> tuple[str, ...]:
+        """Names of the variants of `stage`, such as `rl.plain`; none if it has no variants."""
+        return tuple(name for name in self.stages if name.startswith(f"{stage}."))

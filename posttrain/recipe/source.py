@@ -73,7 +73,7 @@ def _read(path: Path, blamed: str, children: tuple[str, ...]) -> Source:
     if os.path.realpath(path.parent / parent) in chain:
         raise ValueError(f"{place}: extends {parent[:60]!r}, which extends this file in turn")
     base = _read(path.parent / parent, f"{place}: extends {parent[:60]!r}", chain)
-    _merge(base, base.values, source.values, ())
+    merge(base, base.values, source.values, ())
     base.places.update(source.places)
     return base
 
@@ -100,10 +100,11 @@ def _text(path: Path, blamed: str) -> str:
         raise ValueError(f"{blamed}: is not UTF-8 text") from fault
 
 
-def _merge(base: Source, into: dict[str, Any], change: dict[str, Any], at: Location) -> None:
+def merge(base: Source, into: dict[str, Any], change: dict[str, Any], at: Location) -> None:
+    """Write `change` into `into`, which stands at `at` of `base`; replaced values lose places."""
     for key, value in change.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(base, into[key], value, (*at, key))
+            merge(base, into[key], value, (*at, key))
         else:
             base.forget((*at, key))
             into[key] = value

@@ -69,6 +69,22 @@ def difference(store: Store, one: Artifact, other: Artifact) -> dict[str, tuple[
     return dict(_differing(store, one, other, ""))
 
 
+def config_difference(one: Artifact, other: Artifact) -> dict[str, tuple[Any, Any]]:
+    """Dotted field -> its values in the configs, kinds and seeds of two artifacts that differ."""
+    sides = [dict(_flat(_said(each), "")) for each in (one, other)]
+    fields = sorted(sides[0].keys() | sides[1].keys())
+    pairs = ((field, (sides[0].get(field), sides[1].get(field))) for field in fields)
+    return {field: values for field, values in pairs if values[0] != values[1]}
+
+
+def _said(artifact: Artifact) -> dict[str, Any]:
+    identity = artifact.record.identity
+    return {
+        "kind": artifact.record.kind, "seed": identity.get("seed"),
+        **identity.get("config", {}),
+    }  # fmt: skip
+
+
 def _differing(
     store: Store, one: Artifact, other: Artifact, place: str
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -4,11 +4,15 @@ Tokens are canonical: the prompt comes as ids, the response is parsed by id, and
 tokenised again. Verifiers get the answers given through the tool where that is on offer, and all
 but `answer` the text, its control tokens included. A reward is what the service scored; whatever
 else happens (service down, verdict failed or abstained) is counted and raises, so that verl drops
-the sample's whole group. Nothing here guesses.
+the sample's whole group. Nothing here guesses. The runner has each sign of a response's life in
+its ledger before the next begins.
 """
 
+import asyncio
 import functools
 import json
+import time
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -19,10 +23,14 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from posttrain.data.chat import ChatFormat, answers
 from posttrain.rl.tally import RUNNER
 from rewards.client import RewardClient
-from rewards.schema import Item, Verdict
+from rewards.schema import Item
 
 ANSWERS_ONLY = "answer"
 """The verifier to which nothing but answers given through the tool counts."""
+
+
+PATIENCE = 60.0
+"""Seconds for the runner to take in a sign; it answers within milliseconds while it lives."""
 
 
 class RewardFaultError(RuntimeError):
@@ -44,14 +52,26 @@ def _runner() -> Any:
     return ray.get_actor(RUNNER)
 
 
-def _count(source: str, verdict: Verdict) -> None:
-    """Tell the runner; nobody waits for it."""
-    _runner().count.remote(source, verdict.status, verdict.reason or "")
+async def _tell(sign: str, *told: Any) -> None:
+    """Have the runner take in a sign; TimeoutError if it does not in a minute."""
+    await asyncio.wait_for(getattr(_runner(), sign).remote(*told), PATIENCE)
 
 
 @functools.cache
 def _chat(tokenizer: PreTrainedTokenizerBase) -> ChatFormat:
     return ChatFormat.from_tokenizer(tokenizer)
+
+
+def to_verify(
+    chat: ChatFormat, row: Mapping[str, Any], ids: list[int], given: list[str] | None
+) -> Item:
+    """What a verifier is asked of a response; answers not given well-formed are an empty list."""
+    asked = {key: row[key] for key in ("verifier", "gold", "parameters")}
+    if row["verifier"] == ANSWERS_ONLY:
+        return Item(id=uuid4().hex, answers=given or [], **asked)
+    text = chat.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    counting = (given or []) if row["answer_tool"] else None
+    return Item(id=uuid4().hex, answers=counting, response=text, **asked)
 
 
 class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
@@ -70,14 +90,18 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
 
         RewardFaultError if there is no score.
         """
-        row = json.loads(kwargs["item"])
+        row, prompt, response = json.loads(kwargs["item"]), int(kwargs["uid"]), kwargs["session_id"]
+        await _tell("generating", prompt)
         output = await self.server_manager.generate(
             uuid4().hex,
             prompt_ids=row["ids"],
             sampling_params={**sampling_params, "stop_token_ids": self.chat.stop_ids},
         )
+        versions = [output.extra_fields[f"{end}_global_steps"] for end in ("min", "max")]
+        await _tell("generated", prompt, response, len(output.token_ids), versions)
         turn = self.chat.parse(output.token_ids)
-        score = await self._score(row, self._item(row, output.token_ids, answers(turn)))
+        item = to_verify(self.chat, row, output.token_ids, answers(turn))
+        score = await self._score(row, item, prompt, response)
         extra = {
             "thinking": float(turn.thoughts is not None),
             "complete": float(turn.complete),
@@ -98,17 +122,18 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
         asked = {key: row[key] for key in ("verifier", "gold", "parameters")}
         if row["verifier"] == ANSWERS_ONLY:
             return Item(id=uuid4().hex, answers=given or [], **asked)
-        text = self.chat.tokenizer.decode(
-            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        text = self.chat.spoken(ids)
         counting = (given or []) if row["answer_tool"] else None
         return Item(id=uuid4().hex, answers=counting, response=text, **asked)
 
-    async def _score(self, row: dict[str, Any], item: Item) -> float:
+    async def _score(self, row: dict[str, Any], item: Item, prompt: int, response: int) -> float:
         """The service's score."""
         client = await _client(self.rewards)
+        asked = time.monotonic()
         [verdict] = await client.score([item])
-        _count(row["source"], verdict)
+        seconds = round(time.monotonic() - asked, 4)
+        said = (verdict.status, verdict.reason or "", verdict.score)
+        await _tell("scored", prompt, response, row["source"], *said, seconds)
         if verdict.score is None:
             raise RewardFaultError(
                 f"source {row['source']}, verifier {verdict.verifier}: {verdict.status} "

@@ -14,16 +14,29 @@ _POINTER = "latest.json"
 
 
 def announce(checkpoints: Path, step: int) -> None:
-    """Make the checkpoint of `step` the one to resume from, then remove older ones."""
+    """Make the checkpoint of `step` the one to resume from, then remove older ones.
+
+    All of it is on the disk before the pointer names it, and the pointer before others go.
+    """
+    folder = checkpoints / f"global_step_{step}"
+    for path in (*folder.rglob("*"), folder):
+        _sync(path)
     draft = checkpoints / f"{_POINTER}.draft"
-    with draft.open("w") as stream:
-        json.dump({"step": step}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
+    draft.write_text(json.dumps({"step": step}))
+    _sync(draft)
     draft.rename(checkpoints / _POINTER)
+    _sync(checkpoints)
     for folder in checkpoints.glob("global_step_*"):
         if step_of(folder) < step:
             shutil.rmtree(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def recover(checkpoints: Path) -> Path | None:

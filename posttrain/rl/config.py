@@ -6,11 +6,12 @@ values; nothing here imports verl.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
 from posttrain.backends import Profile
+from posttrain.names import Name
 from posttrain.quantities import Share
 from posttrain.rl.algorithm import ACTOR, ObjectiveConfig
 from posttrain.training.optimizers import AdamWConfig
@@ -28,12 +29,16 @@ class SourceConfig(_Strict):
     """Prompts of one data artifact, scored by `verifier`.
 
     `thinking` is the share of rows with deliberation enabled, drawn once per row; without it each
-    row keeps its own flag.
+    row keeps its own flag. `share` is what the source gives of the prompts issued, in proportion
+    to its rows unless any source says. A source that loses more than `drop_above` of its groups to
+    faults is dropped and the run goes on without it; without that, `limits.faults` ends the run.
     """
 
     data: str
     verifier: str
     thinking: Share | None = None
+    share: Annotated[Share, Field(gt=0)] | None = None
+    drop_above: Share | None = None
 
 
 class OptimizerConfig(_Strict):
@@ -62,6 +67,17 @@ class LimitsConfig(_Strict):
     unverifiable: Share = 0.01
     correlation: float = Field(default=0.999, ge=0, le=1)
     silence: PositiveFloat = 300.0
+
+
+class WatchConfig(_Strict):
+    """Held-out evaluation while it trains: on `suites` of answers, every `every` steps.
+
+    The weights the run starts from and the last are measured, too. The suite says attempts,
+    temperature and length; prompts are rendered without deliberation.
+    """
+
+    suites: Annotated[tuple[Name, ...], Field(min_length=1)]
+    every: PositiveInt = 10
 
 
 class NodesConfig(_Strict):
@@ -100,9 +116,12 @@ class PlacementConfig(_Strict):
 class RlConfig(_Strict):
     """The science of an RL run: everything but where it starts from.
 
-    A step trains on `prompts_per_step` prompts with `group` responses each. No trajectory is
-    trained on that began more than `staleness` weight versions before its step; 0 waits for fresh
-    samples at every step. `overrides` are verl's own keys, for what has no word here.
+    A step trains on `prompts_per_step` prompts with `group` responses each, of at most
+    1 + `staleness` steps' worth that are under way; 0 waits for fresh samples at every step. Which
+    may be trained on is the `rule` (docs/rl.md): `drop` throws away what is older than `staleness`
+    weight versions, `wait` does not begin before what is that old has finished, `windowed` trains
+    on nothing issued `window` prompts or more after the oldest unfinished. `overrides` are verl's
+    own keys, for what has no word here.
     """
 
     sources: dict[str, SourceConfig] = Field(min_length=1)
@@ -110,11 +129,14 @@ class RlConfig(_Strict):
     prompts_per_step: PositiveInt = 256
     steps: PositiveInt
     staleness: int = Field(default=1, ge=0)
+    rule: Literal["drop", "wait", "windowed"] = "drop"
+    window: PositiveInt | None = None
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     lengths: LengthsConfig = LengthsConfig()
     temperature: PositiveFloat = 1.0
     checkpoint_every: PositiveInt = 20
+    watch: WatchConfig | None = None
     limits: LimitsConfig = LimitsConfig()
     placement: PlacementConfig = PlacementConfig()
     overrides: dict[str, Any] = Field(default_factory=dict)
@@ -130,6 +152,37 @@ class RlConfig(_Strict):
         return self
 
     @model_validator(mode="after")
+    def _window_goes_with_its_rule(self) -> Self:
+        if (self.rule == "windowed") != (self.window is not None):
+            raise ValueError("`window`, in prompts, goes with `rule: windowed`, and that with it")
+        return self
+
+    @model_validator(mode="after")
+    def _shares_are_whole(self) -> Self:
+        given = self.shares()
+        if given and (len(given) < len(self.sources) or abs(sum(given.values()) - 1) > 1e-6):
+            told = ", ".join(f"{name} {share:.4g}" for name, share in given.items())
+            raise ValueError(f"shares of sources: all or none, adding up to 100%; got {told}")
+        return self
+
+    def shares(self) -> dict[str, float]:
+        """Source -> its share, of those that state one."""
+        return {
+            name: source.share
+            for name, source in sorted(self.sources.items())
+            if source.share is not None
+        }
+
+    def oldest(self) -> int:
+        """Weight versions that a trained response's prompt is old at most, by the rule."""
+        later = {
+            "drop": 0,
+            "wait": max(0, self.staleness - 1),
+            "windowed": -(-((self.window or 1) - 1) // self.prompts_per_step),
+        }
+        return self.staleness + (later[self.rule] if self.staleness else 0)
+
+    @model_validator(mode="after")
     def _owned_keys_stay_owned(self) -> Self:
         owned = sorted(set(self.overrides) & set(science(self)))
         if owned:
@@ -139,15 +192,48 @@ class RlConfig(_Strict):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run reads and writes: model folder, frozen prompts, verl's list of agent loops,
-    checkpoints; `resume` is the checkpoint to continue from."""
+    """Where a run reads and writes: the model's folder, and `work` for all else; `resume` is the
+    checkpoint to continue from."""
 
     model: Path
-    prompts: Path
-    agents: Path
-    checkpoints: Path
+    work: Path
     resume: Path | None
     seed: int
+
+    @property
+    def prompts(self) -> Path:
+        """Frozen prompts."""
+        return self.work / "prompts.jsonl"
+
+    @property
+    def held_out(self) -> Path:
+        """Frozen prompts of the held-out evaluation."""
+        return self.work / "held_out.jsonl"
+
+    @property
+    def watched(self) -> Path:
+        """Results of that."""
+        return self.work / "watch.jsonl"
+
+    @property
+    def agents(self) -> Path:
+        """verl's list of agent loops."""
+        return self.work / "agents.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        """verl's checkpoints, a folder each."""
+        return self.work / "checkpoints"
+
+    @property
+    def ledger(self) -> Path:
+        """The sample ledger."""
+        return self.work / "ledger.jsonl"
+
+    @property
+    def resolved(self) -> Path:
+        """The config that verl ran with."""
+        return self.work / "verl.yaml"
 
 
 def overrides(config: RlConfig, place: Place, profile: Profile) -> dict[str, Any]:
@@ -179,8 +265,10 @@ def science(config: RlConfig) -> dict[str, Any]:
         f"{ACTOR}.ppo_mini_batch_size": config.prompts_per_step,
         f"{_V1}.separate_async.parameter_sync_step": 1,
         f"{_V1}.separate_async.num_warmup_batches": config.staleness,
-        f"{_V1}.sampler.max_off_policy_threshold": config.staleness + 1,
-        f"{_V1}.sampler.max_off_policy_strategy": "drop",
+        f"{_V1}.sampler.max_off_policy_threshold": (
+            None if config.rule == "windowed" else config.staleness + 1
+        ),
+        f"{_V1}.sampler.max_off_policy_strategy": "wait" if config.rule == "wait" else "drop",
         "trainer.total_training_steps": config.steps,
     }
 
@@ -217,8 +305,7 @@ def _wiring(config: RlConfig, place: Place) -> dict[str, Any]:
         "data.custom_cls.path": "pkg://posttrain.rl.prompts",
         "data.custom_cls.name": "PromptDataset",
         "data.dataloader_num_workers": 0,
-        "data.shuffle": True,
-        "data.seed": place.seed,
+        "data.shuffle": False,
         "reward.num_workers": 0,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
         "trainer.nnodes": trainer.nodes,

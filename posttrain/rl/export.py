@@ -4,13 +4,18 @@ The artifact has the weights of verl's last checkpoint and the tokenizer, templa
 checkpoint it started from, compared by value.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from posttrain.conversion import shards
+from posttrain.rl.account import account
+from posttrain.rl.config import Place
+from posttrain.rl.ledger import ARCHIVED, Events, archive
 from posttrain.rl.tally import UNVERIFIABLE
+from posttrain.rl.watch import read as results
 from posttrain.training import rope
 from posttrain.training.checkpoint import load_model, load_tokenizer, save_model
 
@@ -32,6 +37,39 @@ def export(start: Path, expected: Mapping[str, Any], trained: Path, output: Path
         if facts[name] != expected[name]:
             raise ValueError(f"{name} changed from {expected[name]} to {facts[name]}")
     return facts
+
+
+def records(place: Place, output: Path) -> dict[str, Any]:
+    """Write what the run kept beside its weights; returns the facts of it.
+
+    That is the sample ledger, `lengths.json` (tokens of a trained response -> how often, as the
+    simulator reads it), and verl's resolved config. ValueError if the ledger does not balance.
+    """
+    found = account(Events(place.ledger))
+    if fault := found.imbalance():
+        raise ValueError(f"{place.ledger} does not balance: {fault}")
+    archive(place.ledger, output / ARCHIVED)
+    lengths = {str(tokens): count for tokens, count in sorted(found.lengths.items())}
+    (output / "lengths.json").write_text(json.dumps(lengths) + "\n")
+    resolved = place.resolved.read_text()
+    (output / place.resolved.name).write_text(resolved)
+    digest = hashlib.sha256(resolved.encode()).hexdigest()
+    return {"prompts": found.totals(), "verl_config_sha256": digest}
+
+
+def watched(place: Place, output: Path) -> dict[str, float]:
+    """Write the results of the held-out evaluations; of each suite, its first and last accuracy."""
+    rows = results(place.watched)
+    if not rows:
+        return {}
+    (output / place.watched.name).write_text(place.watched.read_text())
+    found: dict[str, float] = {}
+    for row in rows:
+        name = f"watch.{row['suite']}"
+        if "accuracy" in row:
+            found.setdefault(f"{name}.accuracy.first", row["accuracy"])
+            found |= {f"{name}.{each}.last": row[each] for each in ("accuracy", "low", "high")}
+    return found
 
 
 class Log:
@@ -66,6 +104,7 @@ def summary(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
         "reward_last": sum(row["reward"] for row in tail) / len(tail),
         "correlation": min(row["correlation"] for row in rows),
         "staleness": max(row["staleness"] for row in rows),
+        "staleness_p99": max(row["staleness_p99"] for row in rows),
         "unverifiable": sum(
             count for row in rows for name, count in row.items() if name.endswith(_UNVERIFIABLE)
         ),

@@ -2,20 +2,22 @@
 
 A row is {"ids", "verifier", "gold", "parameters", "source", "task", "deliberation", "answer_tool"};
 the last says whether the prompt offers that tool. The file is a function of the sources, the
-tokenizer and the seed; verl's data loader reads it by position, so that a resumed run continues
-with the next prompt.
+tokenizer and the seed; rows of a source are together, and `posttrain.rl.order` says which is next.
 """
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import Dataset
 
+from posttrain.data import splits
 from posttrain.data.chat import ChatFormat
 from posttrain.data.turn import ANSWER_TOOL
+from posttrain.evaluation.measuring import read_rows
+from posttrain.evaluation.suites import Answers, Suite
 from posttrain.rl.config import RlConfig, SourceConfig
 
 Row = dict[str, Any]
@@ -51,8 +53,8 @@ def _of_source(
     name: str, source: SourceConfig, path: Path, chat: ChatFormat, seed: int
 ) -> Iterator[Row]:
     draw = random.Random(f"deliberation {name} {seed}")
-    for number, line in enumerate(path.open(encoding="utf-8"), start=1):
-        row = json.loads(line)
+    row: Any
+    for number, row in enumerate(splits.contents(path), start=1):
         if not row.get("gold"):
             raise ValueError(f"source {name}, {path.name}:{number}: no gold answer")
         if source.thinking is not None:
@@ -69,14 +71,79 @@ def _of_source(
         }
 
 
+def hold_out(
+    config: RlConfig, suites: Mapping[str, Suite], data: Mapping[str, Path], chat: ChatFormat,
+    target: Path,
+) -> int:  # fmt: skip
+    """Write the prompts of the held-out `suites` to `target`; returns their number.
+
+    `data` has the folders of the sources' data by name, and those of the suites' by `suite.NAME`.
+    ValueError if a suite is not one of answers, its prompt does not fit, or one is trained on:
+    equal but for case and spacing. Near repetitions are found by a stage of kind `check`.
+    """
+    trained = {
+        _asked(row): f"source {name}, row {number}"
+        for name, source in sorted(config.sources.items())
+        for number, row in enumerate(splits.contents(data[source.data] / "train.jsonl"), start=1)
+    }
+    rows = []
+    for name, suite in suites.items():
+        if not isinstance(suite, Answers):
+            raise ValueError(f"suite {name} is of kind {suite.kind}; RL watches those of answers")
+        for number, row in enumerate(read_rows(suite, data[f"suite.{name}"]), start=1):
+            if (place := trained.get(_asked(row))) is not None:
+                raise ValueError(
+                    f"suite {name}, {suite.data} row {number} is trained on ({place}); what is "
+                    "held out must not be"
+                )
+            rows.append(_tried(name, suite, row, chat))
+    _require_room(config, rows)
+    target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return len(rows)
+
+
+def _asked(row: Mapping[str, Any]) -> str:
+    """What a row asks, without case and spacing."""
+    return " ".join(" ".join(turn.get("content") or "" for turn in row["messages"]).split()).lower()
+
+
+def _tried(name: str, suite: Answers, row: Mapping[str, Any], chat: ChatFormat) -> Row:
+    quiet: Any = {**row, "deliberation": False}
+    return {
+        "suite": name,
+        "ids": chat.render(quiet, add_generation_prompt=True).ids,
+        "verifier": suite.verifier,
+        "gold": row["gold"],
+        "parameters": row.get("parameters", {}),
+        "answer_tool": any(tool["name"] == ANSWER_TOOL for tool in row["tools"]),
+        "attempts": suite.attempts,
+        "temperature": suite.temperature,
+        "max_new_tokens": suite.max_new_tokens,
+    }
+
+
+def _require_room(config: RlConfig, rows: Sequence[Row]) -> None:
+    room = config.lengths.prompt + config.lengths.response
+    longest = max((len(row["ids"]) + row["max_new_tokens"] for row in rows), default=0)
+    if longest > room:
+        raise ValueError(
+            f"a held-out prompt and its response take {longest} tokens, lengths.prompt and "
+            f"lengths.response together {room}"
+        )
+
+
 class PromptDataset(Dataset[Row]):
     """The frozen file for verl's loader: `raw_prompt` holds the ids, `item` the row's JSON."""
 
     def __init__(self, data_files: str, *args: Any, **kwargs: Any) -> None:
-        self._lines = Path(data_files).read_text(encoding="utf-8").splitlines()
+        self._lines = Path(data_files).read_text(encoding="utf-8").split("\n")[:-1]
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    def source(self, index: int) -> str:
+        """The source of a row."""
+        return str(json.loads(self._lines[index])["source"])
 
     def __getitem__(self, index: int) -> Row:
         line = self._lines[index]

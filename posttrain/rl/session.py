@@ -6,6 +6,7 @@ whatever ends the run, the runner dies, and with it all that it started.
 """
 
 import errno
+import json
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +20,11 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup
 
 from posttrain.backends import VERL_VERSION, Profile
+from posttrain.rl.checkpoints import step_of
 from posttrain.rl.config import LimitsConfig, Place, RlConfig, overrides
+from posttrain.rl.ledger import Ledger
 from posttrain.rl.tally import RUNNER, Tally
+from posttrain.rl.watch import Results, Watch
 from posttrain.stages import ProcessLost
 
 Metrics = Mapping[str, float]
@@ -56,11 +60,12 @@ class Pulse:
 
 
 class Runner:
-    """Ray actor (two threads): one runs verl's trainer, the other answers `pulse` and `count`."""
+    """Ray actor (two threads): one runs verl's trainer, the other takes in and gives out signs."""
 
-    def __init__(self, limits: LimitsConfig) -> None:
-        self._limits = limits
-        self._tally = Tally(limits.unverifiable)
+    def __init__(self, config: RlConfig, place: Place) -> None:
+        self._config, self._place = config, place
+        self._tally = Tally(config.limits.unverifiable)
+        self._ledger: Ledger
         self._reports: list[tuple[int, dict[str, float]]] = []
         self._event = time.monotonic()
 
@@ -68,11 +73,14 @@ class Runner:
         """Train to the last step; raises what verl raises."""
         import transfer_queue as tq
 
+        self._ledger = opened(self._config, self._place)
         config = compose(settings)
+        self._place.resolved.write_text(written(config, self._place))
         tq.init(config.transfer_queue)
         try:
             self._train(config)
         finally:
+            self._ledger.close()
             tq.close()
 
     def _train(self, config: Any) -> None:
@@ -80,7 +88,11 @@ class Runner:
 
         from posttrain.rl.trainer import CheckedTrainer
 
-        trainer = CheckedTrainer(config, self._limits, self._tally, self._report, self._alive)
+        trainer = CheckedTrainer(
+            config, self._config, self._place.seed, self._ledger, self._tally, self._report,
+            self._alive,
+        )  # fmt: skip
+        trainer.watch = self._watch(trainer)
         trainer.init()
         self._alive()
         agents = AgentLoopManagerTQ.create(
@@ -94,14 +106,45 @@ class Runner:
             raise
         assert trainer.global_steps >= trainer.total_training_steps, "verl ended the run early"
 
+    def _watch(self, trainer: Any) -> Watch | None:
+        from posttrain.rl.held_out import trying
+
+        if self._config.watch is None:
+            return None
+        rows = [
+            json.loads(line) for line in self._place.held_out.read_text("utf-8").split("\n")[:-1]
+        ]
+        [loop] = json.loads(self._place.agents.read_text())
+        results = Results(self._place.watched, step_of(self._place.resume))
+        attempt = trying(trainer, loop["rewards"])
+        return Watch(rows, attempt, results, self._alive, self._config.watch.every)
+
     def pulse(self) -> Pulse:
         """Hand over the reports so far."""
         reports, self._reports = self._reports, []
         return Pulse(reports, time.monotonic() - self._event)
 
-    def count(self, source: str, status: str, reason: str) -> None:
-        """Take in the verdict on a trajectory."""
-        self._tally.add(source, status, reason)
+    def generating(self, prompt: int) -> None:
+        """A response to `prompt` begins."""
+        if self._ledger.account.prompts[prompt].state == "queued":
+            self._ledger.note("generating", prompt=prompt)
+
+    def generated(self, prompt: int, response: int, tokens: int, versions: list[int]) -> None:
+        """A response is there, from weights of `versions` (first and last)."""
+        self._ledger.note(
+            "generated", prompt=prompt, response=response, tokens=tokens, versions=versions
+        )
+
+    def scored(
+        self, prompt: int, response: int, source: str, status: str, reason: str,
+        score: float | None, seconds: float,
+    ) -> None:  # fmt: skip
+        """Take in the verdict on a response, `seconds` after it was asked for."""
+        self._tally.add(source, status, reason, seconds)
+        self._ledger.note(
+            "scored", prompt=prompt, response=response, status=status, reason=reason, score=score,
+            seconds=seconds,
+        )  # fmt: skip
 
     def _report(self, step: int, metrics: Metrics) -> None:
         self._alive()
@@ -109,6 +152,24 @@ class Runner:
 
     def _alive(self) -> None:
         self._event = time.monotonic()
+
+
+def opened(config: RlConfig, place: Place) -> Ledger:
+    """The run's ledger, as of the checkpoint it resumes from."""
+    plan = {"seed": place.seed, "sources": config.shares() or sorted(config.sources)}
+    plan |= {"prompts_per_step": config.prompts_per_step, "group": config.group}
+    return Ledger(place.ledger, step_of(place.resume), plan)
+
+
+def written(config: Any, place: Place) -> str:
+    """verl's resolved config as YAML; the folders of a run are named by what they are.
+
+    So equal runs have equal configs, wherever they are.
+    """
+    from omegaconf import OmegaConf
+
+    text = str(OmegaConf.to_yaml(config, sort_keys=True))
+    return text.replace(str(place.model.parent), "START").replace(str(place.ledger.parent), "WORK")
 
 
 def compose(settings: Mapping[str, Any]) -> Any:
@@ -161,12 +222,12 @@ def _left() -> list[str]:
 
 
 @contextmanager
-def _runner(executable: str | None, limits: LimitsConfig) -> Iterator[Any]:
+def _runner(executable: str | None, config: RlConfig, place: Place) -> Iterator[Any]:
     environment = {"py_executable": executable} if executable else {}
     actor = (
         ray.remote(Runner)
         .options(name=RUNNER, num_cpus=0, max_concurrency=2, runtime_env=environment or None)
-        .remote(limits)
+        .remote(config, place)
     )
     try:
         yield actor
@@ -192,7 +253,7 @@ def train(
     """
     settings = overrides(config, place, profile)
     clear()
-    with _runner(executable, config.limits) as runner:
+    with _runner(executable, config, place) as runner:
         done = runner.run.remote(settings)
         try:
             while not ray.wait([done], timeout=_PACE)[0]:

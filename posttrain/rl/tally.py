@@ -7,6 +7,7 @@ produce such responses is training on a fault, so that more than a share of them
 import threading
 from collections import Counter, deque
 from collections.abc import Mapping
+from statistics import mean
 
 WINDOW = 1000
 """A source's latest verdicts, of which the share is taken; judged as if there were that many."""
@@ -26,10 +27,12 @@ class Tally:
         self._guard = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._latest: dict[str, deque[bool]] = {}
+        self._seconds: list[float] = []
 
-    def add(self, source: str, status: str, reason: str) -> None:
-        """Take in one verdict."""
+    def add(self, source: str, status: str, reason: str, seconds: float) -> None:
+        """Take in one verdict, which took `seconds`."""
         with self._guard:
+            self._seconds.append(seconds)
             self._counts[f"verdicts.{source}.{status}{'.' if reason else ''}{reason}"] += 1
             latest = self._latest.setdefault(source, deque(maxlen=WINDOW))
             latest.append(reason == UNVERIFIABLE)
@@ -47,7 +50,12 @@ class Tally:
                 )
 
     def metrics(self) -> Mapping[str, float]:
-        """Counts since the last call, e.g. `verdicts.sums.scored.mismatch`."""
+        """Counts since the last call, e.g. `verdicts.sums.scored.mismatch`.
+
+        `seconds_verdict` is what a verdict took on average, waiting included.
+        """
         with self._guard:
             counts, self._counts = self._counts, Counter()
-        return {name: float(count) for name, count in sorted(counts.items())}
+            seconds, self._seconds = self._seconds, []
+        figures = {name: float(count) for name, count in sorted(counts.items())}
+        return ({"seconds_verdict": mean(seconds)} if seconds else {}) | figures

@@ -1,7 +1,7 @@
 """What a recipe may say of an SDPO stage; nothing here imports torch."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
@@ -10,6 +10,7 @@ from posttrain.names import Name
 from posttrain.objectives.config import SDPOConfig, TeacherConfig
 from posttrain.quantities import Share
 from posttrain.training.optimizers import OptimizerConfig
+from posttrain.training.rollouts.config import LocalConfig, RolloutsConfig
 from posttrain.training.schedules import Constant, ScheduleConfig
 
 SLOT = re.compile(r"\{(prompt|demonstration|feedback)\}")
@@ -97,12 +98,15 @@ class SdpoConfig(_Strict):
     the policy is no longer the one that sampled, which the objective's `is_clip` bounds.
     """
 
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"save_every"})
+
     data: Name
     judge: JudgeConfig
     reprompt: RepromptConfig
     anchor: AnchorConfig | None = None
     teacher: TeacherConfig
     objective: SDPOConfig
+    rollouts: RolloutsConfig = LocalConfig()
     steps: PositiveInt
     prompts_per_step: PositiveInt
     group: PositiveInt = 1

@@ -64,9 +64,10 @@ def _filled(template: str, texts: Mapping[str, str]) -> str:
 def own_tokens(chat: ChatFormat, response: Sequence[int]) -> list[int]:
     """1 for each token of a response that is the model's own, 0 for what tools put out.
 
-    By id. The mask is the loss's alone: all of it is read by student and teacher alike.
+    By id; in a format without marks for that, all are the model's. The mask is the loss's alone:
+    all of it is read by student and teacher alike.
     """
-    opening, closing = (chat.control[f"<|tool_output_{end}|>"] for end in ("start", "end"))
+    opening, closing = (chat.control.get(f"<|tool_output_{end}|>") for end in ("start", "end"))
     mask, inside = [], False
     for token in response:
         inside = inside or token == opening

@@ -5,9 +5,9 @@ what is kept is not sampled or judged again.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +15,17 @@ import torch
 
 from posttrain import digest
 from posttrain.data.chat import ChatFormat
-from posttrain.judging.opinions import Judge, Opinion, prompt_text
+from posttrain.judging.opinions import Judge, Opinion
+from posttrain.judging.speech import said
 from posttrain.sdpo import samples
 from posttrain.sdpo.config import SdpoConfig
 from posttrain.sdpo.reprompt import own_tokens
-from posttrain.sdpo.rollouts import Rollouts
 from posttrain.sdpo.samples import Sample, Span
 from posttrain.store import write_durably
 from posttrain.training.batches import shuffled
-
-Prompts = Sequence[Mapping[str, Any]]
-
-
-def read_prompts(path: Path, chat: ChatFormat, longest: int) -> Prompts:
-    """The prompts of a file of JSON lines; ValueError names a row that is none, or too long."""
-    found = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        row: Any = {"tools": [], "deliberation": False, **json.loads(line)}
-        try:
-            prompt_text(row)
-            length = len(chat.render(row, add_generation_prompt=True).ids)
-        except (ValueError, KeyError, IndexError) as fault:
-            raise ValueError(f"row {number} of {path.name} is no prompt: {fault}") from None
-        if length > longest:
-            raise ValueError(
-                f"row {number} of {path.name} has {length} tokens; lengths.prompt is {longest}"
-            )
-        found.append(row)
-    return found
+from posttrain.training.prompts import Prompts
+from posttrain.training.rollouts.checked import Checked
+from posttrain.training.rollouts.source import Response, Rollouts
 
 
 @dataclass(frozen=True)
@@ -63,21 +46,37 @@ class Sampling:
 
         New ones are sampled from `weights`. RuntimeError if too many are lost; then none are kept.
         """
-        path = self.work / "samples" / f"{step}.json"
+        path = self._path(step)
         if path.is_file():
-            kept = json.loads(path.read_text("utf-8"))
+            kept = self._kept(step)["drawn"]
             return [[Sample.from_json(each) for each in drawn] for drawn in kept]
         self.policy.follow(weights)
         judged = self._judged(step)
         samples.check(judged, self.config.limits.untaught, step + 1)
-        found = [self._remembering(each) for each in (*judged, *self._anchored(step))]
+        found = [*judged, *self._anchored(step)]
         size = self.config.group
         first = len(judged)
         groups = [found[start : start + size] for start in range(0, first, size)]
         groups += [[each] for each in found[first:]]
         path.parent.mkdir(exist_ok=True)
-        write_durably(path, json.dumps([[each.as_json() for each in drawn] for drawn in groups]))
+        drawn = [[each.as_json() for each in group] for group in groups]
+        write_durably(path, json.dumps({"drawn": drawn, "figures": self._agreed()}))
         return groups
+
+    def figures(self, step: int) -> dict[str, float]:
+        """`rollout_gap` of a step that was sampled by an engine which is not the trainer's."""
+        found: dict[str, float] = self._kept(step)["figures"]
+        return found
+
+    def _agreed(self) -> dict[str, float]:
+        return {"rollout_gap": self.policy.gap} if isinstance(self.policy, Checked) else {}
+
+    def _kept(self, step: int) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._path(step).read_text("utf-8"))
+        return found
+
+    def _path(self, step: int) -> Path:
+        return self.work / "samples" / f"{step}.json"
 
     def prompt(self, sample: Sample) -> Mapping[str, Any]:
         """The prompt that a sample is a response to."""
@@ -91,11 +90,12 @@ class Sampling:
         drawn = self._drawn(self.prompts, self.config.prompts_per_step, step)
         asked = [self.prompts[row] for row in drawn for _ in range(self.config.group)]
         responses = self._respond(asked, step, "judged")
-        opinions = self.judge.opinions(asked, [self.chat.parse(each) for each in responses])
-        return samples.samples(
-            self.chat, dict(enumerate(self.prompts)), drawn, self.config.group, responses,
-            opinions, self.config.reprompt,
+        opinions = self.judge.opinions(asked, [said(self.chat, each.ids) for each in responses])
+        found = samples.samples(
+            self.chat, dict(enumerate(self.prompts)), drawn, self.config.group,
+            [each.ids for each in responses], opinions, self.config.reprompt,
         )  # fmt: skip
+        return list(map(self._remembering, found, responses))
 
     def _anchored(self, step: int) -> list[Sample]:
         if (anchor := self.config.anchor) is None:
@@ -103,24 +103,27 @@ class Sampling:
         drawn = self._drawn(self.anchors, anchor.prompts_per_step, step)
         responses = self._respond([self.anchors[row] for row in drawn], step, "anchored")
         return [
-            Sample(row, response, Opinion(None), "anchored")
+            self._remembering(Sample(row, response.ids, Opinion(None), "anchored"), response)
             for row, response in zip(drawn, responses, strict=True)
-            if any(own_tokens(self.chat, response))
+            if any(own_tokens(self.chat, response.ids))
         ]
 
-    def _respond(self, asked: Prompts, step: int, what: str) -> list[list[int]]:
+    def _respond(self, asked: Prompts, step: int, what: str) -> list[Response]:
         ids = [self.chat.render(row, add_generation_prompt=True).ids for row in asked]  # type: ignore[arg-type]
         seed = int(digest.of_value([self.seed, what, step])[:15], 16)
-        return self.policy.respond(ids, seed)
+        needed = samples.needs_old(self.config.objective, self.config.updates)
+        return self.policy.respond(ids, seed, with_log_probs=needed)
 
     def _drawn(self, rows: Prompts, count: int, step: int) -> list[int]:
         """The rows of a step's prompts: each epoch is a new permutation."""
         places = shuffled({"": [1] * len(rows)}, {"": 1.0}, self.seed)
         return [place.row for place in islice(places, step * count, (step + 1) * count)]
 
-    def _remembering(self, sample: Sample) -> Sample:
+    def _remembering(self, sample: Sample, response: Response) -> Sample:
         """With its log-probabilities under the policy that sampled, where the loss needs them."""
         needed = samples.needs_old(self.config.objective, self.config.updates)
         if not needed or sample.outcome not in samples.TRAINED:
             return sample
-        return replace(sample, old=self.policy.log_probs(self.span(sample).student))
+        assert response.log_probs is not None
+        own = own_tokens(self.chat, response.ids)
+        return replace(sample, old=list(compress(response.log_probs, own)))

@@ -24,14 +24,15 @@ from posttrain.judging.opinions import Judge
 from posttrain.objectives.sdpo import distil
 from posttrain.sdpo import samples
 from posttrain.sdpo.config import SdpoConfig
-from posttrain.sdpo.rollouts import InProcess
 from posttrain.sdpo.samples import Span
-from posttrain.sdpo.sampling import Sampling, read_prompts
+from posttrain.sdpo.sampling import Sampling
 from posttrain.sdpo.teacher import Teacher
 from posttrain.training import checkpoint, loop, xielu
 from posttrain.training.engine import Engine, rows, tensors
 from posttrain.training.loop import Line, Report
 from posttrain.training.process import single_process_group, threads
+from posttrain.training.prompts import read_prompts
+from posttrain.training.rollouts.opening import Limits, opened
 from posttrain.training.sft import Start
 
 _LAST = 10
@@ -64,18 +65,25 @@ def train(
             model, start.path / "model", config.optimizer, config.schedule,
             config.steps * config.updates, backend,
         )  # fmt: skip
-        policy = _policy(start, chat, config)
-        sampling = Sampling(policy, chat, prompts, anchors, config, asked.judge, seed, work)
-        run = Run(engine, _teacher(start, config), sampling, config)
-        history = loop.train(
-            engine, config.steps * config.updates, run.update, work=work,
-            save_every=config.save_every, report=report, beside=run.teacher,
-        )  # fmt: skip
+        with opened(
+            config.rollouts, start.path, start.facts, engine, _limits(chat, config),
+            seed=seed, backend=backend, work=work,
+        ) as policy:  # fmt: skip
+            sampling = Sampling(policy, chat, prompts, anchors, config, asked.judge, seed, work)
+            run = Run(engine, _teacher(start, config), sampling, config)
+            history = loop.train(
+                engine, config.steps * config.updates, run.update, work=work,
+                save_every=config.save_every, report=report, beside=run.teacher,
+            )  # fmt: skip
         facts = checkpoint.save_model(engine.trained_model(), tokenizer, output / "model")
     _archive(sampling, asked, output / "spans.jsonl")
     (output / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in history))
     facts |= {"steps": config.steps, "world_size": 1, "threads": config.threads}
-    facts |= {"branch": config.objective.branch, "judge": dict(asked.identity)}
+    facts |= {
+        "rollouts": config.rollouts.engine,
+        "branch": config.objective.branch,
+        "judge": dict(asked.identity),
+    }
     return summary(history), facts | {"optimised_tokens": sum(int(h["targets"]) for h in history)}
 
 
@@ -110,10 +118,9 @@ def _teacher(start: Start, config: SdpoConfig) -> Teacher:
     return Teacher(_model(start), config.teacher, _model(start) if near else None)
 
 
-def _policy(start: Start, chat: ChatFormat, config: SdpoConfig) -> InProcess:
-    return InProcess(
-        _model(start), chat.stop_ids, config.lengths.response, config.objective.temperature
-    )
+def _limits(chat: ChatFormat, config: SdpoConfig) -> Limits:
+    lengths = config.lengths
+    return Limits(lengths.prompt, lengths.response, chat.stop_ids, config.objective.temperature)
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class Run:
         self.teacher.look(weights)
         line = self._learn(spans)
         figures = samples.figures(judged, self.config.group, self.config.reprompt)
+        figures |= self.sampling.figures(step)
         targets = sum(each.targets for each in spans)
         return {"loss": line["loss"], **figures, **line, "targets": float(targets)}
 

@@ -21,10 +21,11 @@ from pydantic import BaseModel, ConfigDict
 from posttrain.data.mixture import Mixture
 from posttrain.store import Artifact
 
-DATA_KINDS = ("data", "files", "check", "filter", "sensitivity")
+DATA_KINDS = ("data", "files", "packaged", "check", "filter", "sensitivity")
 KINDS = (
     *DATA_KINDS, "charter", "tokenizer", "adopt", "pretrain", "sft", "rl", "reference", "dpo",
-    "qrpo", "sdpo", "select", "generate", "score", "calibrate", "convert", "evaluate",
+    "qrpo", "sdpo", "followups", "select", "generate", "score", "calibrate", "convert", "evaluate",
+    "release",
 )  # fmt: skip
 
 
@@ -55,9 +56,17 @@ class StageConfig(BaseModel):
         """Why it cannot work on the results of `sources`, by role, where configs tell; or None."""
         return None
 
+    def unfit(self, backend: str) -> str | None:
+        """Why it cannot run on `backend`, where its config tells; or None."""
+        return None
+
     def keeps(self) -> bool:
         """Whether its result has more checkpoints than one."""
         return False
+
+    def spread(self, variants: Callable[[str], tuple[str, ...]]) -> Self:
+        """This config with `variants` of a stage in its place, where it handles several stages."""
+        return self
 
     def parts(self) -> "dict[str, StageConfig]":
         """Suffix -> config of each node this stage becomes: one, unless it handles several."""
@@ -65,6 +74,10 @@ class StageConfig(BaseModel):
 
     def suites(self) -> tuple[str, ...]:
         """Names of the recipe's suites that this stage measures; their data become inputs."""
+        return ()
+
+    def measures(self) -> tuple[str, ...]:
+        """Names under which gates find its figures: those of the suites that it measures."""
         return ()
 
     def services(self) -> tuple[str, ...]:

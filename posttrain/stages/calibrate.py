@@ -1,11 +1,13 @@
 """Calibrate: how well a judge tells worse responses from better ones; below a bar it fails."""
 
 import json
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
 
-from posttrain.judging import calibration, completions
+from posttrain.data import splits
+from posttrain.judging import calibration
 from posttrain.judging.config import JudgeConfig
 from posttrain.judging.opinions import ServiceJudge
 from posttrain.names import Name
@@ -45,7 +47,7 @@ def run(context: StageContext[Config]) -> Outcome:
         config.judge, text, context.services["rewards"], config.patience, fresh=True
     )
     path = context.inputs[f"data.{config.data}"].path / "train.jsonl"
-    rows: list[dict[str, Any]] = list(completions.read(path))[: config.rows]
+    rows: list[dict[str, Any]] = list(islice(splits.contents(path), config.rows))
     found = calibration.calibrate(
         judge, rows, config.rungs, context.seed, judge.rules()
     )  # fmt: skip

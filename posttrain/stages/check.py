@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from posttrain.data import checks, manifest
+from posttrain.data import checks, manifest, splits
 from posttrain.data.checks.inputs import Inputs
-from posttrain.data.checks.rows import Dataset, Fault, Row, read_jsonl
+from posttrain.data.checks.rows import Dataset, Fault, Row
 from posttrain.data.manifest import Manifest
 from posttrain.evaluation.suites import Split
 from posttrain.names import Name
@@ -91,10 +91,10 @@ def run(context: StageContext[Config]) -> Outcome:
     except ValueError as refused:
         raise ValueError(f"{refused} (report: {path})") from None
     (context.output / REPORT).write_bytes(path.read_bytes())
-    splits = {name: _rows(context.config.source, data, name) for name in before.splits}
-    splits["train"] = outcome.kept(splits["train"])
+    every = {name: _rows(context.config.source, data, name) for name in before.splits}
+    every["train"] = outcome.kept(every["train"])
     written = manifest.write(
-        context.output, splits,
+        context.output, every,
         chat=chat, licence=before.licence, owner=before.owner, sources=before.sources,
     )  # fmt: skip
     if not written.splits["train"].rows:
@@ -135,7 +135,7 @@ def _dataset(name: str, artifact: Artifact, split: str, check: str) -> Dataset:
 
 def _rows(name: str, artifact: Artifact, split: str) -> Iterator[Row]:
     """The rows of a split, as those of data set `name`."""
-    for row in read_jsonl(artifact.path / f"{split}.jsonl", name):
+    for row in splits.rows(artifact.path / f"{split}.jsonl", name):
         assert isinstance(row, Row), f"{artifact.address} was committed with a broken row: {row}"
         yield row
 

@@ -5,7 +5,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from posttrain.equivalence.changes import Changes, Dtype
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
-VERSION = 1
+VERSION = 2
 
 
 class Config(StageConfig):

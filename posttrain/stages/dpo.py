@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from posttrain.training.loop import Report
     from posttrain.training.policy import Policy
 
-VERSION = 1
+VERSION = 2
 
 LIVE = "live"
 

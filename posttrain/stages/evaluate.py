@@ -1,7 +1,9 @@
 """Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
 
 import json
+from collections.abc import Callable
 from functools import partial
+from typing import Self
 
 from pydantic import Field
 
@@ -17,6 +19,11 @@ class Config(StageConfig):
     of: tuple[Name, ...] = Field(min_length=1)
     measure: tuple[Name, ...] = Field(min_length=1)
 
+    def spread(self, variants: Callable[[str], tuple[str, ...]]) -> Self:
+        """Each variant is measured."""
+        of = tuple(node for name in self.of for node in variants(name) or (name,))
+        return self.model_copy(update={"of": of})
+
     def parts(self) -> dict[str, StageConfig]:
         """One node for each checkpoint, so that each is measured as soon as it is there."""
         return {name: self.model_copy(update={"of": (name,)}) for name in self.of}
@@ -26,6 +33,10 @@ class Config(StageConfig):
         return {"from": self.of[0]}
 
     def suites(self) -> tuple[str, ...]:
+        """The suites measured."""
+        return self.measure
+
+    def measures(self) -> tuple[str, ...]:
         """The suites measured."""
         return self.measure
 
@@ -45,16 +56,20 @@ def run(context: StageContext[Config]) -> Outcome:
     examiner = Examiner(context.inputs["from"], context.services["rewards"], context.seed)
     metrics: dict[str, float] = {}
     kept: dict[str, PromptScores] = {}
+    harness: dict[str, dict[str, str]] = {}
     for done, (name, suite) in enumerate(context.suites.items(), start=1):
         data = context.inputs[f"suite.{name}"].path
         named = context.inputs.get(f"charter.{name}")
         found = examiner.measure(
             suite, data, partial(kept.__setitem__, name), charter.load(named) if named else None
         )
+        if examiner.harness is not None and suite.kind == "harness":
+            harness[name] = vars(examiner.harness)
         metrics |= {f"{name}.{metric}": value for metric, value in found.items()}
         shown = {name: found["accuracy"]} if suite.may_steer else {}
         context.report(Progress(done, len(context.suites), phase="suites", metrics=shown))
     (context.output / "metrics.json").write_text(json.dumps(metrics, indent=1))
     scores = {name: found.told() for name, found in kept.items()}
     (context.output / "scores.json").write_text(json.dumps(scores))
-    return Outcome(metrics, {"versions": examiner.versions})
+    ran = {"harness": harness} if harness else {}
+    return Outcome(metrics, {"versions": examiner.versions, **ran})

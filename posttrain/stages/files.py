@@ -105,7 +105,11 @@ class Config(StageConfig):
     def digests(self) -> dict[str, str]:
         """The digest of the files that were frozen."""
         splits = self.frozen().splits
-        return {"files": digest.of_value({name: s.model_dump() for name, s in splits.items()})}
+        return {
+            "files": digest.of_value(
+                {n: s.model_dump(exclude_none=True) for n, s in splits.items()}
+            )
+        }
 
     def declared_rows(self) -> dict[str, int]:
         """The rows that were frozen."""

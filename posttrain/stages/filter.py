@@ -13,8 +13,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from posttrain import digest
-from posttrain.data import manifest
-from posttrain.data.checks.rows import Row, read_jsonl
+from posttrain.data import manifest, splits
+from posttrain.data.checks.rows import Row
 from posttrain.names import Name
 from posttrain.quantities import Share
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
@@ -96,10 +96,10 @@ def run(context: StageContext[Config]) -> Outcome:
     figures = _figures(found, config)
     _write_trials(context, found)
     stays = iter([_stays(trial, config.keep) for trial in found])
-    splits = {name: _contents(data, name) for name in before.splits}
-    splits["train"] = (row for row in splits["train"] if next(stays))
+    every = {name: _contents(data, name) for name in before.splits}
+    every["train"] = (row for row in every["train"] if next(stays))
     written = manifest.write(
-        context.output, splits,
+        context.output, every,
         licence=before.licence, owner=before.owner, sources=before.sources,
     )  # fmt: skip
     if not written.splits["train"].rows:
@@ -147,7 +147,7 @@ def _attempter(
 
 
 def _contents(data: Artifact, split: str) -> Iterator[Mapping[str, Any]]:
-    for row in read_jsonl(data.path / f"{split}.jsonl", split):
+    for row in splits.rows(data.path / f"{split}.jsonl", split):
         assert isinstance(row, Row), f"{data.address} was committed with a broken row: {row}"
         yield row.content
 

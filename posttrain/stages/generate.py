@@ -7,12 +7,13 @@ from typing import Any
 from pydantic import Field, PositiveInt
 
 from posttrain import digest
+from posttrain.data import splits
 from posttrain.judging import completions
 from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 from posttrain.store import write_durably
 
-VERSION = 1
+VERSION = 2
 
 _CHUNK = 128
 """Completions between two saves."""
@@ -47,7 +48,7 @@ def run(context: StageContext[Config]) -> Outcome:
     facts = start.record.facts
     model = load_model(start.path, facts)
     chat = ChatFormat.from_tokenizer(load_tokenizer(start.path, facts))
-    rows = list(completions.read(context.inputs[f"data.{config.data}"].path / "train.jsonl"))
+    rows = list(splits.contents(context.inputs[f"data.{config.data}"].path / "train.jsonl"))
     places = [(row, sample) for row in range(len(rows)) for sample in range(config.n)]
     found: list[dict[str, Any]] = []
     with threads(config.threads):
@@ -84,8 +85,10 @@ def _lines(
     places: Sequence[tuple[int, int]], prompts: Sequence[Mapping[str, Any]],
     responses: Sequence[list[int]], chat: Any,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
+    from posttrain.judging.speech import said
+
     for (row, number), prompt, ids in zip(places, prompts, responses, strict=True):
-        yield completions.line(row, number, prompt, ids, chat.parse(ids))
+        yield completions.line(row, number, prompt, ids, said(chat, ids))
 
 
 def _figures(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:

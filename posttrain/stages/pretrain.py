@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
@@ -32,6 +32,8 @@ _LOG_TAIL = 600
 
 class Config(StageConfig):
     """`silence` is how many seconds the job may show no progress before it is given up."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"save_every", "silence"})
 
     launcher: str = "local"
     model: ModelConfig

@@ -10,7 +10,7 @@ from posttrain.rl.checkpoints import announce, latest, recover, step_of
 from posttrain.rl.config import Place, RlConfig
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 
-VERSION = 1
+VERSION = 2
 
 
 class Config(RlConfig, StageConfig):
@@ -22,6 +22,10 @@ class Config(RlConfig, StageConfig):
         """The checkpoint to start from and the data of each source."""
         data = {source.data for source in self.sources.values()}
         return {"from": self.source, **{f"data.{name}": name for name in sorted(data)}}
+
+    def suites(self) -> tuple[str, ...]:
+        """Those measured while it trains."""
+        return self.watch.suites if self.watch else ()
 
     def services(self) -> tuple[str, ...]:
         """Rewards come from a service."""
@@ -71,10 +75,12 @@ def run(context: StageContext[Config]) -> Outcome:
     assert trained is not None
     assert step_of(trained) == config.steps
     facts = export.export(start.path, start.record.facts, trained, context.output)
+    facts |= export.records(place, context.output)
     (context.output / "metrics.jsonl").write_text((context.work / "metrics.jsonl").read_text())
     tokens = sum(row["tokens"] for row in log.rows)
     return Outcome(
-        export.summary(log.rows), {**facts, "steps": config.steps, "optimised_tokens": int(tokens)}
+        export.summary(log.rows) | export.watched(place, context.output),
+        {**facts, "steps": config.steps, "optimised_tokens": int(tokens)},
     )
 
 
@@ -88,18 +94,14 @@ def _place(context: StageContext[Config]) -> Place:
     chat = ChatFormat.from_tokenizer(load_tokenizer(start.path, start.record.facts))
     names = {source.data for source in context.config.sources.values()}
     data = {name: context.inputs[f"data.{name}"].path for name in names}
-    prompts.freeze(context.config, data, chat, context.seed, work / "prompts.jsonl")
+    held_out = {f"suite.{name}": context.inputs[f"suite.{name}"].path for name in context.suites}
+    place = Place(start.path / "model", work, recover(work / "checkpoints"), context.seed)
+    prompts.freeze(context.config, data, chat, context.seed, place.prompts)
+    prompts.hold_out(context.config, context.suites, data | held_out, chat, place.held_out)
     loop = {
         "name": "answer",
         "_target_": "posttrain.rl.agent.AnswerLoop",
         "rewards": context.services["rewards"],
     }
-    (work / "agents.yaml").write_text(json.dumps([loop]))
-    return Place(
-        model=start.path / "model",
-        prompts=work / "prompts.jsonl",
-        agents=work / "agents.yaml",
-        checkpoints=work / "checkpoints",
-        resume=recover(work / "checkpoints"),
-        seed=context.seed,
-    )
+    place.agents.write_text(json.dumps([loop]))
+    return place

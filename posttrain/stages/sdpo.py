@@ -9,7 +9,7 @@ from pydantic import Field
 from posttrain.sdpo.config import SdpoConfig
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext, charter
 
-VERSION = 1
+VERSION = 2
 
 
 class Config(SdpoConfig, StageConfig):

@@ -62,6 +62,11 @@ class Config(StageConfig):
             raise ValueError(f"by: {self.by} is one part; remove `over`, or say mean or min")
         return self
 
+    def spread(self, variants: Callable[[str], tuple[str, ...]]) -> Self:
+        """Each variant is measured."""
+        of = tuple(node for name in self.of for node in variants(name) or (name,))
+        return self.model_copy(update={"of": of})
+
     def inputs(self) -> dict[str, str]:
         """Each stage's checkpoints."""
         return {f"from.{name}": name for name in self.of}

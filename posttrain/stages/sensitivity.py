@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
-from posttrain.data import manifest
-from posttrain.data.checks.rows import Row, read_jsonl
+from posttrain.data import manifest, splits
+from posttrain.data.checks.rows import Row
 from posttrain.judging import completions, sensitivity
 from posttrain.judging.config import JudgeConfig
 from posttrain.judging.opinions import Opinion, ServiceJudge
@@ -71,21 +71,21 @@ def run(context: StageContext[Config]) -> Outcome:
     identity, data = judge.identity(), context.inputs[f"data.{config.data}"]
     before = manifest.read(data.path)
     classes: list[int | None] = []
-    splits: dict[str, list[dict[str, Any]]] = {}
+    kept: dict[str, list[dict[str, Any]]] = {}
     for split in before.splits:
-        rows = [_content(row) for row in read_jsonl(data.path / f"{split}.jsonl", split)]
+        rows = [_content(row) for row in splits.rows(data.path / f"{split}.jsonl", split)]
         asked = _asked(context, judge, rows, split)
         found = [sensitivity.classed(each, config.scale) for each in asked]
-        splits[split] = list(_kept(rows, found, config.keep))
+        kept[split] = list(_kept(rows, found, config.keep))
         classes += found
     written = manifest.write(
-        context.output, splits, licence=before.licence, owner=before.owner, sources=before.sources
+        context.output, kept, licence=before.licence, owner=before.owner, sources=before.sources
     )
-    if not splits.get("train"):
+    if not kept.get("train"):
         least, most = config.keep
         raise ValueError(f"no prompt of {data.address} is of class {least} to {most}")
-    kept = sum(map(len, splits.values()))
-    return Outcome(sensitivity.figures(classes, kept) | written.figures(), {"judge": identity})
+    count = sum(map(len, kept.values()))
+    return Outcome(sensitivity.figures(classes, count) | written.figures(), {"judge": identity})
 
 
 def _content(row: Any) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from posttrain.data.mixture import Mixture, OnExhausted, PartsField, Unit
 from posttrain.data.packing import PackingConfig
 from posttrain.stages import Outcome, ProcessLost, Progress, StageConfig, StageContext
 from posttrain.training.optimizers import OptimizerConfig
+from posttrain.training.parallel import MegatronConfig
 from posttrain.training.rope import ContextConfig
 from posttrain.training.schedules import ScheduleConfig, WarmupStableDecay
 
@@ -43,10 +44,10 @@ class Config(StageConfig):
 
     Shares are of the tokens that the loss counts, or of rows. A `batch` is documents, or with
     `packing` bins of as many tokens as the context has. `ranks` processes train together, of which
-    `sequence_parallel` share each row; `freeze` names parameters that stay as they are (regular
-    expressions), `mask_tokens` special tokens that are never targets; `peak_flops` is what one
-    rank's hardware can at most, a second. With `keep_every` the checkpoints after every so many
-    steps are kept beside the last, for a `select` stage.
+    `sequence_parallel` share each row, or in Megatron as `parallel` says; `freeze` names parameters
+    that stay as they are (regular expressions), `mask_tokens` special tokens that are never
+    targets; `peak_flops` is what one rank's hardware can at most, a second. With `keep_every` the
+    checkpoints after every so many steps are kept beside the last, for a `select` stage.
     """
 
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"save_every", "peak_flops"})
@@ -67,6 +68,7 @@ class Config(StageConfig):
     mask_tokens: tuple[str, ...] = ()
     ranks: PositiveInt = 1
     sequence_parallel: PositiveInt = 1
+    parallel: MegatronConfig | None = None
     threads: PositiveInt = 1
     peak_flops: PositiveFloat | None = None
     save_every: PositiveInt = 50
@@ -78,6 +80,21 @@ class Config(StageConfig):
             raise ValueError(
                 f"ranks {self.ranks} is no multiple of sequence_parallel {self.sequence_parallel}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_share_rows(self) -> Self:
+        if self.parallel is None:
+            return self
+        if self.sequence_parallel > 1:
+            raise ValueError(
+                "sequence_parallel is of verl's FSDP engine and parallel of its Megatron engine: "
+                "remove one of them"
+            )
+        if self.optimizer.adamw is None or self.optimizer.muon or self.precision.compute == "fp32":
+            raise ValueError("parallel: Megatron trains with adamw alone, and computes in bf16")
+        if told := self.parallel.misfit(self.ranks, self.context_length()):
+            raise ValueError(told)
         return self
 
     @model_validator(mode="after")
@@ -108,6 +125,15 @@ class Config(StageConfig):
         """With `keep_every`."""
         return self.keep_every is not None
 
+    def unfit(self, backend: str) -> str | None:
+        """Megatron trains on GPUs alone."""
+        if self.parallel is None or backend != "cpu":
+            return None
+        return (
+            "parallel is Megatron's, which needs GPUs; on the cpu backend share rows with "
+            "sequence_parallel"
+        )
+
     def cores(self) -> int:
         """One per thread of each rank."""
         return self.ranks * self.threads
@@ -122,6 +148,11 @@ def run(context: StageContext[Config]) -> Outcome:
     from posttrain.training import ranks, sft
 
     config, start = context.config, context.inputs["from"]
+    if config.parallel is not None:
+        raise ValueError(
+            f"{context.name}: parallel is checked and planned, but this stage starts ranks of "
+            "verl's FSDP engine only; train with sequence_parallel"
+        )
 
     def report(step: int, steps: int, metrics: Mapping[str, float]) -> None:
         context.report(Progress(step, steps, metrics=metrics))

@@ -1,6 +1,5 @@
 """Tokenizer: a byte-level BPE trained on a recipe's own data, saved as a Hugging Face folder."""
 
-import json
 from collections.abc import Iterator
 from typing import Literal
 
@@ -26,6 +25,7 @@ class Config(StageConfig):
 
 def run(context: StageContext[Config]) -> Outcome:
     """Train on all training rows, in the order of `data`."""
+    from posttrain.data import splits
     from posttrain.data.chat import ChatFormat
     from posttrain.data.tokenizer import row_texts, train_tokenizer
 
@@ -34,10 +34,9 @@ def run(context: StageContext[Config]) -> Outcome:
     def texts() -> Iterator[str]:
         nonlocal rows
         for name in context.config.data:
-            with (context.inputs[f"data.{name}"].path / "train.jsonl").open() as lines:
-                for line in lines:
-                    rows += 1
-                    yield from row_texts(json.loads(line))
+            for row in splits.contents(context.inputs[f"data.{name}"].path / "train.jsonl"):
+                rows += 1
+                yield from row_texts(row)
 
     tokenizer = train_tokenizer(texts(), context.config.vocabulary, format=context.config.format)
     ChatFormat.from_tokenizer(tokenizer)

@@ -4,6 +4,7 @@ A sum is over one document's targets, whichever documents share its row.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -30,6 +31,26 @@ def log_probs(engine: Engine, documents: Sequence[Rendered], together: int = 1) 
     found: list[float] = out["metrics"]["sums"]
     assert len(found) == len(documents)
     return found
+
+
+def token_log_probs(
+    engine: Engine, documents: Sequence[Rendered], *, temperature: float = 1.0
+) -> list[list[float]]:
+    """Log-probability, in nats, of each of each document's targets under the engine's weights."""
+    if not documents:
+        return []
+    with engine.eval_mode():
+        batch = tensors(rows(documents), temperature=temperature)
+        values = iter(engine.infer_batch(batch, _each)["metrics"]["values"])
+    return [list(islice(values, sum(each.mask))) for each in documents]
+
+
+def _each(
+    model_output: dict[str, torch.Tensor], data: TensorDict, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, list[float]]]:
+    found = model_output["log_probs"].values()[:-1]
+    targets = found[data["loss_mask"].values()[1:].bool()]
+    return targets.sum(), {"values": targets.tolist()}
 
 
 def _told(

@@ -170,6 +170,9 @@ class Engine(FSDPEngineWithLMHead):  # type: ignore[misc]
             return {"logits": output.logits}
         wanted, following = output_args["wanted"], output_args["following"]
         logits = output.logits.float()
+        temperature = tensordict_utils.get_non_tensor_data(micro_batch, "temperature", 1.0)
+        if temperature != 1:
+            logits = logits / temperature
         found = -functional.cross_entropy(logits, following[wanted], reduction="none")
         values = found.new_zeros(following.shape).masked_scatter(wanted, found)
         values = functional.pad(whole(values, output_args["padding"]), (0, 1))
@@ -200,11 +203,13 @@ def tensors(
     columns: Mapping[str, Sequence[float]] | None = None,
     *,
     with_logits: bool = False,
+    temperature: float = 1.0,
 ) -> TensorDict:
     """A batch as verl takes it, ragged: each row a micro-batch, `row` its number.
 
     `columns` have one value for each document, and are ragged as `documents`, their lengths, is.
-    `with_logits` gives the loss the logits of its targets, for training only.
+    `with_logits` gives the loss the logits of its targets, for training only. Log-probabilities
+    are those at `temperature`.
     """
     documents = [[len(each.ids) for each in row] for row in batch]
     flat = list(chain.from_iterable(batch))
@@ -223,7 +228,7 @@ def tensors(
         fields,
         {
             "use_remove_padding": False, "use_dynamic_bsz": False, "pad_mode": "no_padding",
-            "micro_batch_size_per_gpu": 1, "temperature": 1.0, "with_logits": with_logits,
+            "micro_batch_size_per_gpu": 1, "temperature": temperature, "with_logits": with_logits,
         },
     )  # fmt: skip
 

@@ -4,13 +4,12 @@ The first token of an example is never a target, so a mask can be shifted by one
 without crossing from one example into the next.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from posttrain.data import splits
 from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.rendering import render
 
@@ -19,29 +18,23 @@ def dialogues(
     path: Path, tokenizer: PreTrainedTokenizerBase, longest: int | None,
     untaught: Sequence[str] = (),
 ) -> list[Rendered]:  # fmt: skip
-    """Every dialogue row of `path`; tokens named `untaught` are no targets.
+    """Every dialogue row of a split; tokens named `untaught` are no targets.
 
     ValueError names a row without targets, or longer than `longest`, or a token that is unknown.
     """
     chat = ChatFormat.from_tokenizer(tokenizer).without_targets(untaught)
-    return _checked(path, (render(chat, row) for row in _rows(path)), longest)
+    return _checked(path, (render(chat, row) for row in splits.contents(path)), longest)
 
 
 def documents(path: Path, tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Rendered]:
-    """Every corpus row of `path`; ValueError names a row that is too long."""
+    """Every corpus row of a split; ValueError names a row that is too long."""
     chat = ChatFormat.from_tokenizer(tokenizer)
-    return _checked(path, (render(chat, row) for row in _rows(path)), longest)
+    return _checked(path, (render(chat, row) for row in splits.contents(path)), longest)
 
 
 def targets(example: Rendered) -> int:
     """How many tokens of `example` the loss counts."""
     return sum(example.mask)
-
-
-def _rows(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def _checked(path: Path, examples: Iterable[Rendered], longest: int | None) -> list[Rendered]:

@@ -1,5 +1,7 @@
 """What a recipe may say of a preference stage beside its data and objective; no torch here."""
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 from posttrain.data.mixture import OnExhausted
@@ -7,7 +9,11 @@ from posttrain.judging.config import JudgeConfig
 from posttrain.names import Name
 from posttrain.quantities import Share
 from posttrain.training.optimizers import OptimizerConfig
+from posttrain.training.rollouts.config import LocalConfig, RolloutsConfig
 from posttrain.training.schedules import ScheduleConfig, WarmupStableDecay
+
+FOLLOW_UP = "{follow_up}"
+"""The slot for a user's next message in what a model is told in hindsight."""
 
 
 class GuardsConfig(BaseModel):
@@ -23,7 +29,22 @@ class GuardsConfig(BaseModel):
     moves_within: PositiveInt = 10
 
 
-class StepsConfig(BaseModel):
+class UpdatesConfig(BaseModel):
+    """The updates of a stage that trains on completions: how many, of how many, and how."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"save_every"})
+
+    steps: PositiveInt
+    batch: PositiveInt
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig = ScheduleConfig(wsd=WarmupStableDecay(warmup=0.1, decay=0.4))
+    on_exhausted: OnExhausted = "repeat"
+    threads: PositiveInt = 1
+    save_every: PositiveInt = 50
+
+
+class StepsConfig(UpdatesConfig):
     """The steps of a preference stage; a batch is of pairs or of prompts.
 
     With `refresh_every` the policy becomes the reference again after so many steps; without, the
@@ -31,18 +52,9 @@ class StepsConfig(BaseModel):
     after.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    steps: PositiveInt
-    batch: PositiveInt
-    optimizer: OptimizerConfig
-    schedule: ScheduleConfig = ScheduleConfig(wsd=WarmupStableDecay(warmup=0.1, decay=0.4))
-    on_exhausted: OnExhausted = "repeat"
     refresh_every: PositiveInt | None = None
     guards: GuardsConfig = GuardsConfig()
     watch: tuple[Name, ...] = ()
-    threads: PositiveInt = 1
-    save_every: PositiveInt = 50
 
 
 class LengthsConfig(BaseModel):
@@ -64,6 +76,7 @@ class OnlineConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     judge: JudgeConfig
+    rollouts: RolloutsConfig = LocalConfig()
     group: int = Field(ge=2)
     temperature: PositiveFloat = 1.0
     lengths: LengthsConfig

@@ -23,18 +23,22 @@ from posttrain.data.pairs import tokens
 from posttrain.data.turn import AssistantTurn
 from posttrain.evaluation import preferences
 from posttrain.judging.opinions import Judge
+from posttrain.judging.speech import said
 from posttrain.objectives.config import DPOConfig
-from posttrain.sdpo.rollouts import InProcess
-from posttrain.sdpo.sampling import read_prompts
 from posttrain.store import write_durably
 from posttrain.training import checkpoint, dpo, loop, preference, rivals
 from posttrain.training.batches import shuffled
+from posttrain.training.completions import log_probs
 from posttrain.training.engine import Engine
 from posttrain.training.guards import OnlineConfig, StepsConfig
 from posttrain.training.loop import Line, Report
 from posttrain.training.policy import Policy
 from posttrain.training.preference import Watch
 from posttrain.training.process import single_process_group, threads
+from posttrain.training.prompts import Prompts, read_prompts
+from posttrain.training.rollouts.checked import Checked
+from posttrain.training.rollouts.opening import Limits, opened
+from posttrain.training.rollouts.source import Rollouts, document
 
 Weights = Mapping[str, torch.Tensor]
 
@@ -81,11 +85,11 @@ class Reference:
 class _Source:
     """Where the pairs of a step come from."""
 
-    policy: InProcess
-    model: PreTrainedModel
+    policy: Rollouts
+    engine: Engine
     reference: Reference
     chat: ChatFormat
-    prompts: Sequence[Mapping[str, Any]]
+    prompts: Prompts
     batch: int
     config: OnlineConfig
     judge: Judge
@@ -115,23 +119,20 @@ class _Source:
         drawn, documents, turns = self._drawn(number), list[Rendered](), list[AssistantTurn]()
         asked = [self.prompts[row] for row in drawn for _ in range(self.config.group)]
         for prompt, response in self._responses(asked, number):
-            documents.append(Rendered(prompt + response, [0] * len(prompt) + [1] * len(response)))
-            turns.append(self.chat.parse(response))
+            documents.append(document(prompt, response))
+            turns.append(said(self.chat, response))
         opinions = self.judge.opinions(asked, turns)
         rivals.check(opinions, self.config.unscored, number + 1)
         found = rivals.rivals(drawn, self.config.group, opinions)
-        ours, theirs = (
-            preferences.log_probs(self.model, documents),
-            self.reference.log_probs(documents),
-        )
+        ours, theirs = log_probs(self.engine, documents), self.reference.log_probs(documents)
         kl = (math.fsum(ours) - math.fsum(theirs)) / sum(tokens(documents))
         places = [place for each in found for place in (each.best, each.worst)]
-        said = [turn.content or "" for turn in turns]
+        texts = [turn.content or "" for turn in turns]
         return {
             "sides": [[documents[place].ids, documents[place].mask] for place in places],
             "reference": [theirs[place] for place in places],
-            "figures": rivals.figures(drawn, opinions, found) | {"kl": kl},
-            "pairs": rivals.archived(self.prompts, found, opinions, said),
+            "figures": rivals.figures(drawn, opinions, found) | {"kl": kl} | self._agreed(),
+            "pairs": rivals.archived(self.prompts, found, opinions, texts),
         }
 
     def _responses(
@@ -140,7 +141,11 @@ class _Source:
         """Ids of each prompt and of the response to it."""
         prompts = [self.chat.render(row, add_generation_prompt=True).ids for row in asked]  # type: ignore[arg-type]
         seed = int(digest.of_value([self.seed, number])[:15], 16)
-        return zip(prompts, self.policy.respond(prompts, seed), strict=True)
+        found = self.policy.respond(prompts, seed, with_log_probs=False)
+        return zip(prompts, (each.ids for each in found), strict=True)
+
+    def _agreed(self) -> dict[str, float]:
+        return {"rollout_gap": self.policy.gap} if isinstance(self.policy, Checked) else {}
 
     def _drawn(self, number: int) -> list[int]:
         """The rows of a step's prompts: each epoch is a new permutation."""
@@ -160,30 +165,39 @@ def align(
     """Train and write `output`; returns metrics and facts. ValueError if inputs do not fit."""
     _check_lengths(policy, online)
     prompts = read_prompts(data, policy.chat, online.lengths.prompt)
-    sampler, frozen = (Policy.load(artifact, policy.facts).model for _ in range(2))
-    rollouts = InProcess(sampler, policy.chat.stop_ids, online.lengths.response, online.temperature)
-    source = _Source(
-        rollouts, sampler, Reference(frozen, asked.refresh_every), policy.chat, prompts,
-        asked.batch, online, judge, seed, work,
-    )  # fmt: skip
+    reference = Reference(Policy.load(artifact, policy.facts).model, asked.refresh_every)
     with threads(asked.threads), single_process_group(backend):
         engine = Engine(
             policy.model, policy.folder, asked.optimizer, asked.schedule, asked.steps, backend
         )
-        steps = _Steps(
-            engine, source, dpo.Objective(config), Watch(engine, asked.guards, asked.steps)
-        )
-        history = loop.train(
-            engine, asked.steps, steps.take, work=work, save_every=asked.save_every,
-            report=report, beside=source.reference,
-        )  # fmt: skip
+        with opened(
+            online.rollouts, artifact, policy.facts, engine, _limits(policy, online),
+            seed=seed, backend=backend, work=work,
+        ) as rollouts:  # fmt: skip
+            source = _Source(
+                rollouts, engine, reference, policy.chat, prompts, asked.batch, online, judge,
+                seed, work,
+            )  # fmt: skip
+            steps = _Steps(
+                engine, source, dpo.Objective(config), Watch(engine, asked.guards, asked.steps)
+            )
+            history = loop.train(
+                engine, asked.steps, steps.take, work=work, save_every=asked.save_every,
+                report=report, beside=reference,
+            )  # fmt: skip
         facts = checkpoint.save_model(engine.trained_model(), policy.tokenizer, output / "model")
     preference.write(output / "metrics.jsonl", history)
     archive = (source.kept(step)["pairs"] for step in range(asked.steps))
     preference.write(output / "pairs.jsonl", [pair for pairs in archive for pair in pairs])
     targets = sum(line["targets"] for line in history)
     facts |= {"steps": asked.steps, "world_size": 1, "threads": asked.threads}
-    return summary(history), facts | {"reference": "live", "optimised_tokens": int(targets)}
+    facts |= {"rollouts": online.rollouts.engine, "reference": "live"}
+    return summary(history), facts | {"optimised_tokens": int(targets)}
+
+
+def _limits(policy: Policy, online: OnlineConfig) -> Limits:
+    lengths = online.lengths
+    return Limits(lengths.prompt, lengths.response, policy.chat.stop_ids, online.temperature)
 
 
 def _check_lengths(policy: Policy, online: OnlineConfig) -> None:

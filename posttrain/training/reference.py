@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posttrain import digest
+from posttrain.data import splits
 from posttrain.data.pairs import Group, Groups, tokens
 from posttrain.store import write_durably
 from posttrain.training.completions import log_probs
@@ -92,7 +92,7 @@ def identity(policy: Mapping[str, Any], data: Mapping[str, Path]) -> dict[str, A
     """What log-probabilities belong to: a checkpoint's facts, and the file of each source."""
     return {
         "policy": {name: policy[name] for name in _POLICY},
-        "data": {name: digest.of_file(path) for name, path in sorted(data.items())},
+        "data": {name: splits.digest_of(path) for name, path in sorted(data.items())},
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from verl.workers.utils.losses import sft_loss
 
-from posttrain import digest
+from posttrain.data import splits
 from posttrain.data.drift import Watch
 from posttrain.data.mixture import Mixture
 from posttrain.data.packing import PackingConfig
@@ -236,7 +236,7 @@ def _identity(start: Start, data: Mapping[str, Path], settings: Settings) -> dic
     decisive = {name: each for name, each in vars(settings).items() if name not in free}
     return {
         "checkpoint": start.facts["weights_sha256"],
-        "data": {name: digest.of_file(path) for name, path in data.items()},
+        "data": {name: splits.digest_of(path) for name, path in data.items()},
         "settings": decisive | {"mixture": settings.mixture._asdict()},
     }
 

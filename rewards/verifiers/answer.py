@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from rewards.calls import ANSWER_TOOL, ANSWERS, answers
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.turn import Turn, read_turn
 from rewards.verifiers import Canary
@@ -28,8 +29,8 @@ class Tool(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = "display_answers"
-    arg: str = "answers"
+    name: str = ANSWER_TOOL
+    arg: str = ANSWERS
     type: Literal["string[]"] = "string[]"
 
 
@@ -93,8 +94,8 @@ def verify(item: Item) -> Verdict:
         return abstained(item, "bad_item", problem(fault, Parameters.model_fields))
     try:
         any_of, all_of = _gold(item.gold)
-        answers = _given(item, parameters.tool)
-        reason = _reason(any_of, all_of, answers, NORMALISERS[parameters.normaliser])
+        given = _given(item, parameters.tool)
+        reason = _reason(any_of, all_of, given, NORMALISERS[parameters.normaliser])
     except NoAnswer as fault:
         reason = fault.reason
     except ValidationError as fault:
@@ -124,21 +125,10 @@ def tool_answers(turn: Turn, tool: Tool) -> list[str]:
     calls = [call for call in turn.calls if call.name == tool.name]
     if len(calls) != 1:
         raise NoAnswer("several_calls" if calls else "no_answer")
-    arguments = calls[0].arguments
-    if not isinstance(arguments, dict) or len(arguments) != 1:
+    found = answers(calls[0].arguments, tool.arg)
+    if found is None:
         raise NoAnswer("malformed_call")
-    answers = arguments.get(tool.arg)
-    if not isinstance(answers, list):
-        raise NoAnswer("malformed_call")
-    return [_as_text(answer) for answer in answers]
-
-
-def _as_text(answer: Any) -> str:
-    if isinstance(answer, str):
-        return answer
-    if isinstance(answer, int) and not isinstance(answer, bool):
-        return str(answer)
-    raise NoAnswer("malformed_call")
+    return found
 
 
 def _gold(content: Any) -> tuple[Sequence[str], Sequence[str]]:
@@ -162,31 +152,31 @@ def _given(item: Item, tool: Tool) -> Sequence[str]:
 def _reason(
     any_of: Sequence[str],
     all_of: Sequence[str],
-    answers: Sequence[str],
+    given: Sequence[str],
     equal: Callable[[str, str], bool],
 ) -> str | None:
-    """None if the answers are the gold ones, else why they are not."""
-    if not answers:
+    """None if those given are the gold ones, else why they are not."""
+    if not given:
         return "no_answer"
-    if max(map(len, answers)) > LONGEST:
+    if max(map(len, given)) > LONGEST:
         return "too_long"
     if all_of:
-        return None if _covers(all_of, list(answers), equal) else "mismatch"
-    if len(answers) > 1:
+        return None if _covers(all_of, list(given), equal) else "mismatch"
+    if len(given) > 1:
         return "several_answers"
-    agree = [equal(text, answers[0]) for text in any_of]  # All: each must fit the rule.
+    agree = [equal(text, given[0]) for text in any_of]  # All: each must fit the rule.
     return None if True in agree else "mismatch"
 
 
-def _covers(gold: Sequence[str], answers: list[str], equal: Callable[[str, str], bool]) -> bool:
-    """Whether `answers` is `gold` in some order; agreement is transitive, so greed finds it."""
-    if len(gold) != len(answers):
+def _covers(gold: Sequence[str], given: list[str], equal: Callable[[str, str], bool]) -> bool:
+    """Whether `given` is `gold` in some order; agreement is transitive, so greed finds it."""
+    if len(gold) != len(given):
         return False
     for text in gold:
-        found = next((i for i, answer in enumerate(answers) if equal(text, answer)), None)
+        found = next((i for i, answer in enumerate(given) if equal(text, answer)), None)
         if found is None:
             return False
-        del answers[found]
+        del given[found]
     return True
 
 

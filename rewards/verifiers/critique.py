@@ -3,7 +3,8 @@
 The judge reads the charter and says which article the response most fails, and in one or two
 sentences what it would need; or `none`. That is all there is: the score is 1 for `none`, else 0
 with the article in `parts`. A reply that is neither, or names an article that the charter lacks, is
-no feedback. Texts, marks and settings are those of the judge that grades (judge.py).
+no feedback. Texts, marks and settings are those of the judge that grades (judge.py), and like it
+this one is shown what the model wrote as a tool's output: no tool did.
 """
 
 import hashlib
@@ -89,7 +90,7 @@ async def reviewed(item: Item, texts: Texts, chat: Chat) -> Verdict:
             raise ValueError("gold: a judge takes none; leave it out")
         if item.response is None:
             raise ValueError("there is no `response` to review")
-        text = read_turn(item.response).text.strip()
+        text = read_turn(item.response, own_output=True).text.strip()
         charter = texts.get(parameters.charter)
         question = _question(parameters, text, charter, texts)
     except ValidationError as fault:

@@ -30,6 +30,7 @@ def run(context: StageContext[Config]) -> Outcome:
     deadline = time.monotonic() + 120
     while not Path(context.config.go).exists():
         assert time.monotonic() < deadline, "nobody said go"
+        context.report(Progress(0, 1, phase="waiting"))
         time.sleep(0.05)
     item = Item(id="1", verifier="answer", response=None, answers=["4"], gold=["4"])
     with BlockingRewardClient(context.services["rewards"]) as client:

@@ -165,7 +165,7 @@ def test_a_read_only_store_can_be_read_and_refuses_the_rest(read_only: Path) -> 
     assert ended(read_only, "show", "small/tokens@1").code == 0
     other = posttrain(read_only, "run", str(read_only / "r.yaml"), "--set", "seed=2")
     assert other.returncode == 2
-    assert other.stderr.endswith("cannot be used: Read-only file system\n")
+    assert other.stderr.endswith("cannot be used: Read-only file system (E204)\n")
 
 
 JUNK = [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"a": 1}\n', b'{"stages": [1], "promote": 3}']

@@ -72,7 +72,7 @@ def test_signals_end_a_run_cleanly_and_a_service_that_dies_is_replaced(tmp_path:
         controller.send_signal(number)
         out, err = controller.communicate(timeout=60)
         assert (controller.returncode, err) == (
-            1, "error: interrupted; run the same command again to continue\n",
+            1, "error: interrupted; run the same command again to continue (E102)\n",
         )  # fmt: skip
         assert not run.processes()
         assert not list(run.store.artifacts())

@@ -169,7 +169,7 @@ def test_files_must_be_frozen_first(recipe: Path) -> None:
     assert f"blocked: {line}" in " ".join(told.out.split())
     assert "next:" not in told.out
     told = ended(recipe.parent, "run", str(recipe))
-    assert (told.code, told.err) == (2, f"error: {line}\n")
+    assert (told.code, told.err) == (2, f"error: {line} (E201)\n")
     assert planned(recipe).nodes["talk"].state == "blocked"
 
 

@@ -14,12 +14,13 @@ from posttrain.data.generators import GENERATORS
 from posttrain.data.longcontext.probes import Probes
 from posttrain.data.mixture import OnExhausted
 from posttrain.forecast import forecasts, lines
+from posttrain.liveness import Bounds
 from posttrain.plan import resolve
 from posttrain.recipe import load
 from posttrain.recipe.schema import KIND_OF_DATA
 from posttrain.store import Store
 from tests.core.runs import posttrain, write
-from tests.page import follow
+from tests.page import follow, run
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
 GROUPS = "charter|checkpoints|data|judge|rewards|sandbox"
@@ -29,6 +30,7 @@ RUN = {
     "plan": ["plan", "{folder}/r.yaml", "--json"],
     "run": ["run", "{folder}/r.yaml", "--until", "tokens", "--set", "seed=1"],
     "status": ["status"],
+    "stalls": ["stalls", "small"],
     "logs": ["logs", "tokens", "--run", "small"],
     "show": ["show", "small/tokens@1"],
     "checkpoints": ["checkpoints"],
@@ -56,7 +58,7 @@ ELSEWHERE = {
 
 FOLLOWED = [
     Path("docs/checkpoints.md"), Path("docs/data.md"), Path("docs/rewards.md"),
-    Path("docs/sandbox.md"), Path("docs/simulation.md"),
+    Path("docs/sandbox.md"), Path("docs/simulation.md"), Path("docs/recipes.md"),
 ]  # fmt: skip
 """Pages whose ```bash blocks are run, here or by a test_docs.py elsewhere."""
 
@@ -100,6 +102,22 @@ def _plain(arguments: list[str]) -> "subprocess.CompletedProcess[str]":
 
 def test_the_page_on_data_does_what_it_says(tmp_path: Path) -> None:
     follow(Path("docs/data.md").read_text(), tmp_path)
+
+
+def test_the_page_on_recipes_does_what_it_says(tmp_path: Path) -> None:
+    page = Path("docs/recipes.md").read_text()
+    follow(page, tmp_path)
+    told = run("posttrain plan small.yaml --set data.dialogues.rows=33", tmp_path)
+    (shown,) = re.findall(r"^dialogues: run, .*$", page, re.MULTILINE)
+    assert shown in told
+    assert "tokens.large" in run("posttrain plan variants.yaml --tree", tmp_path)
+    assert "(simulated)" in run("posttrain plan timed.yaml", tmp_path)
+
+
+def test_the_defaults_of_stalls_are_those_shown() -> None:
+    (block,) = re.findall(r"^stalls:\n((?:  .*\n)+)", Path("docs/recipes.md").read_text(), re.M)
+    stated = {key: float(value) for key, value in re.findall(r"^  (\w+): (\d+)", block, re.M)}
+    assert stated == Bounds().model_dump()
 
 
 def test_the_page_on_data_names_all_there_is() -> None:

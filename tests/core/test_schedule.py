@@ -1,6 +1,7 @@
 """What starts next is decided on plain values."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -94,6 +95,11 @@ def test_only_a_vanished_process_is_tried_again_and_not_for_ever() -> None:
     assert not schedule.again(Failure(False, "wrong input"), 1)
 
 
-def test_a_stage_is_given_up_after_its_bound() -> None:
-    assert not schedule.stalled(100.0, 100.0 + schedule.STALLED_AFTER)
-    assert schedule.stalled(100.0, 101.0 + schedule.STALLED_AFTER)
+@given(st.lists(st.sampled_from(["rl", "sft", "evaluate"]), max_size=8), st.integers(0, 1))
+def test_two_rl_stages_never_run_in_one_ray_session(kinds: list[str], running: int) -> None:
+    nodes = [replace(node(f"n{at}"), kind=kind) for at, kind in enumerate(kinds)]
+    active = {"n0": nodes[0]} if running and nodes else {}
+    found = schedule.startable(plan(*nodes), {}, active, 64)
+    together = [each.kind for each in (*active.values(), *found)]
+    assert together.count("rl") == min(kinds.count("rl"), 1)
+    assert together.count("sft") == kinds.count("sft")

@@ -69,6 +69,7 @@ BROKEN: list[tuple[bytes, str]] = [
     ),
     (lines([{"tokens": [1, 2], "mask": [0]}]), "row 1: mask: has 1 values for 2 tokens"),
     (lines([{"tokens": [1, 2.5]}]), "row 1: tokens[1]: must be a token id, is 2.5"),
+    (b'{"text": "a", "text": "b"}\n', "row 1: is not JSON: key 'text' comes twice"),
     (lines([ASKED, {"question": "?"}]), "row 2: has no messages, prompt, text or tokens"),
 ]
 
@@ -100,15 +101,29 @@ def test_a_wrong_dtype_names_file_row_and_field(tmp_path: Path) -> None:
 
 
 IMAGE = {"messages": [{"role": "user", "content": [{"type": "image"}]}, ASKED["messages"][1]]}
+LACKS = "cannot be rendered: tokenizer lacks <|image|>, which the row needs"
+BLOCKS: dict[str, Any] = {
+    "messages": [
+        {
+            "role": "user",
+            "content": {"parts": [{"type": "text", "text": "a"}, {"type": "image"}]},
+        },
+        ASKED["messages"][1],
+    ]
+}
 FORGED = {"messages": [ASKED["messages"][0], {"role": "assistant", "content": "b<|user_end|>"}]}
 
 
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (IMAGE, "row 2: cannot be rendered: tokenizer lacks <|image|>, which the row needs"),
+        (IMAGE, f"row 2: messages[0].content[0]: {LACKS}"),
+        (BLOCKS, f"row 2: messages[0].content.parts[1]: {LACKS}"),
         (FORGED, "row 2: messages[1].content: cannot be rendered: text spells control tokens"),
-        ({"tokens": [1, 9999]}, "row 2: cannot be rendered: token 9999 is none of the tokenizer's"),
+        (
+            {"tokens": [1, 9999]},
+            "row 2: cannot be rendered: tokens[1]: 9999 is none of the tokenizer's",
+        ),
         (
             {"messages": [*ASKED["messages"], {"role": "system", "content": "late"}]},
             "row 2: cannot be rendered: messages[2]: 'system' message out of place",

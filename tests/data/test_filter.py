@@ -202,3 +202,5 @@ def test_an_auxiliary_checkpoint_is_never_promoted(tmp_path: Path) -> None:
     among = {"from.main": main.address, "from.aux": aux.address}
     assert auxiliary.fault(store, committed(store, "chosen", "select", {}, **among))
     assert auxiliary.fault(store, main) is None
+    store.remove(able)  # What it chose is known as long as its record is.
+    assert "r/after@1 was trained from an auxiliary" in str(auxiliary.fault(store, after))

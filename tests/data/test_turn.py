@@ -61,7 +61,7 @@ def test_an_object_may_name_its_call() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"answers": []}, {"answers": "09"}, {"answers": [9]}, {"answers": ["09"], "sure": True}, []],
+    [{"answers": []}, {"answers": "09"}, {"answers": [9.5]}, {"answers": ["09"], "sure": True}, []],
 )
 def test_malformed_arguments_answer_nothing(arguments: object) -> None:
     turn = AssistantTurn(tool_calls=(ToolCall("display_answers", arguments),), complete=True)

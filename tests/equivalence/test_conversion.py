@@ -2,6 +2,7 @@
 
 import errno
 import json
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from posttrain.equivalence.behaviour import prompts
 from posttrain.equivalence.changes import Changes
 from posttrain.equivalence.examination import examine
 from posttrain.promotion import reload_fault
+from posttrain.serving.manifest import derived, read
 from posttrain.stages import Progress, StageContext
 from posttrain.stages import convert as stage
 from posttrain.store import Artifact, Store
@@ -72,6 +74,14 @@ def test_a_plain_conversion_is_the_model_it_was(store: Store, own_head: Path) ->
     ids = torch.tensor([prompts(own_head)[1]])
     assert torch.equal(model(ids).logits, before(ids).logits)
     assert reload_fault(made) is None
+
+
+def test_it_holds_the_manifest_it_is_served_by(store: Store, own_head: Path) -> None:
+    source = committed(store, own_head)
+    folder = converted(store, source, dtype="bfloat16", most_kl=0.5).path / "model"
+    manifest = json.loads((folder / "serving.json").read_text())
+    assert (manifest["dtype"], manifest["context_length"]) == ("bfloat16", 512)
+    assert read(folder) == derived(folder)
 
 
 def test_the_card_names_lineage_changes_and_figures(store: Store, own_head: Path) -> None:
@@ -186,6 +196,21 @@ def test_a_full_disk_leaves_no_artifact(
     monkeypatch.setattr(writing, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         converted(store, source)
+    assert [each.address for each in store.artifacts()] == ["r/rows@1", "r/sft@1"]
+
+
+def test_a_disk_that_fills_up_in_mid_shard_is_a_fault_of_the_system(
+    store: Store, own_head: Path
+) -> None:
+    source = committed(store, own_head)
+    _, hard = before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # The tokenizer fits in, no shard.
+    try:
+        with pytest.raises(OSError, match="File too large") as fault:
+            converted(store, source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (fault.value.errno, Path(fault.value.filename).suffix) == (errno.EFBIG, ".safetensors")
     assert [each.address for each in store.artifacts()] == ["r/rows@1", "r/sft@1"]
 
 

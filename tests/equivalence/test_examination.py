@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, processors
 
 from posttrain.equivalence.changes import Changes
 from posttrain.equivalence.examination import Check, examine
+from posttrain.serving.manifest import FILE, derived
 
 EXACT = Changes()
 
@@ -132,6 +133,87 @@ def shorter_context(folder: Path) -> None:
     edit(folder / "config.json", lambda config: config.update(max_position_embeddings=64))
 
 
+def other_heads(folder: Path) -> None:
+    """The heads of one layer in another order, which changes nothing but rounding."""
+
+    def permute(tensors: dict[str, torch.Tensor]) -> None:
+        part = "model.layers.0.self_attn"
+        for name in ("q_proj", "k_proj", "v_proj"):
+            tensors[f"{part}.{name}.weight"] = tensors[f"{part}.{name}.weight"].roll(16, 0)
+        tensors[f"{part}.o_proj.weight"] = tensors[f"{part}.o_proj.weight"].roll(16, 1)
+
+    retensor(folder, permute)
+
+
+def zeroed_row(folder: Path) -> None:
+    retensor(folder, lambda tensors: tensors["model.embed_tokens.weight"][700].zero_())
+
+
+def scaled_norm(folder: Path) -> None:
+    retensor(folder, lambda tensors: tensors["model.norm.weight"].mul_(1 + 1e-3))
+
+
+def rounded_tensor(folder: Path) -> None:
+    retensor(folder, lambda tensors: tensors.update({Q: tensors[Q].bfloat16().float()}))
+
+
+def swapped_rows(folder: Path) -> None:
+    def swap(tensors: dict[str, torch.Tensor]) -> None:
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            tensors[name][[300, 301]] = tensors[name][[301, 300]]
+
+    retensor(folder, swap)
+
+
+def other_theta(folder: Path) -> None:
+    edit(folder / "config.json", lambda config: config["rope_parameters"].update(rope_theta=201.0))
+
+
+def fewer_ends(folder: Path) -> None:
+    path = folder / "generation_config.json"
+    edit(path, lambda config: config.update(eos_token_id=config["eos_token_id"][:1]))
+
+
+def other_sampling(folder: Path) -> None:
+    edit(folder / "generation_config.json", lambda config: config.update(repetition_penalty=1.05))
+
+
+def renamed_token(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace("<|tools_prefix|>", "<|tool_prefix|>"))
+
+
+def blank_in_template(folder: Path) -> None:
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text() + "\n")
+
+
+def second_template(folder: Path) -> None:
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/tool_use.jinja").write_text("{{ messages }}")
+
+
+def swapped_shards(folder: Path) -> None:
+    first, second = sorted(folder.glob("*.safetensors"))[:2]
+    first.rename(folder / "aside")
+    second.rename(first)
+    (folder / "aside").rename(second)
+
+
+def second_weights(folder: Path) -> None:
+    torch.save({"model.norm.weight": torch.zeros(32)}, folder / "pytorch_model.bin")
+
+
+def weights_twice(folder: Path) -> None:
+    tensor = {"model.norm.weight": torch.zeros(32)}
+    save_file(tensor, folder / "model-99999-of-99999.safetensors", {"format": "pt"})
+
+
+def brought_folder(folder: Path) -> None:
+    (folder / "original").mkdir()
+    (folder / "original/consolidated.pth").write_bytes(b"")
+
+
 @pytest.mark.parametrize(
     ("corrupt", "check", "told"),
     [
@@ -157,6 +239,21 @@ def shorter_context(folder: Path) -> None:
         (extra_tensor, "weights", "visual.weight is extra"),
         (permuted_vocabulary, "tokenizer and template", "tokenizer differs"),
         (shorter_context, "config", "max_position_embeddings is 64, was 512"),
+        (other_heads, "weights", "model.layers.0.self_attn.k_proj.weight has other values"),
+        (zeroed_row, "weights", "model.embed_tokens.weight has other values"),
+        (scaled_norm, "weights", "model.norm.weight has other values"),
+        (rounded_tensor, "weights", f"{Q} has other values"),
+        (swapped_rows, "weights", "lm_head.weight has other values"),
+        (other_theta, "rope", "RoPE of the model differs"),
+        (fewer_ends, "end of sequence", "does not end at </s> (2)"),
+        (other_sampling, "config", "repetition_penalty is 1.05, was None"),
+        (renamed_token, "tokenizer and template", "tokenizer differs"),
+        (blank_in_template, "tokenizer and template", "template differs"),
+        (second_template, "config", "additional_chat_templates is extra"),
+        (swapped_shards, "weights", "is not whole: its index has"),
+        (second_weights, "config", "pytorch_model.bin is a second set of weights"),
+        (weights_twice, "weights", "model.norm.weight is in"),
+        (brought_folder, "config", "original is extra"),
     ],
 )
 def test_a_corruption_is_caught_and_named(
@@ -176,6 +273,28 @@ def test_a_faithful_copy_passes_every_check(own_head: Path, tmp_path: Path) -> N
     assert [check.text() for check in found.values() if not check.passed] == []
     assert "bit-equal" in found["log-probabilities"].figures
     assert len(found) == 8
+
+
+def test_code_beside_the_weights_is_compared(own_head: Path, tmp_path: Path) -> None:
+    folders = [Path(shutil.copytree(own_head, tmp_path / name)) for name in ("source", "target")]
+    for folder, text in zip(folders, ("x = 1", "x = 2"), strict=True):
+        (folder / "modeling_own.py").write_text(text)
+        (folder / "assets").mkdir()
+        (folder / "assets/note.txt").write_text("same")
+    assert "modeling_own.py is not the file it was" in checks(*folders)["config"].text()
+    (folders[1] / "modeling_own.py").write_text("x = 1")
+    assert checks(*folders)["config"].passed
+    (folders[1] / "assets/note.txt").write_text("other")
+    assert checks(*folders)["config"].text() == "assets is not the file it was"
+
+
+def test_a_manifest_or_card_may_lie_beside_a_model(own_head: Path, tmp_path: Path) -> None:
+    target = Path(shutil.copytree(own_head, tmp_path / "target"))
+    (target / "README.md").write_text("a card")
+    (target / FILE).write_text(derived(target).text())
+    assert checks(own_head, target)["config"].passed
+    edit(target / FILE, lambda manifest: manifest.update(stop_ids=[2]))
+    assert "stop_ids is" in checks(own_head, target)["config"].text()
 
 
 def adapted(folder: Path) -> None:

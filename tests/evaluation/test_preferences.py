@@ -1,9 +1,12 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posttrain.data import tiny
-from posttrain.data.chat import ChatFormat
+from posttrain.data.chat import ChatFormat, Rendered
 from posttrain.data.pairs import render_pair
+from posttrain.evaluation import preferences
 from posttrain.evaluation.measuring import evaluate
 from posttrain.evaluation.preferences import compare, log_probs
 from posttrain.evaluation.suites import Preference
@@ -18,7 +21,11 @@ def chat() -> ChatFormat:
     return chat_format()
 
 
-def test_a_batch_gives_what_each_document_gives_alone(chat: ChatFormat) -> None:
+@pytest.mark.parametrize("logits", [2**28, 900 * 150, 1], ids=["all", "some", "each alone"])
+def test_a_batch_gives_what_each_document_gives_alone(
+    chat: ChatFormat, logits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preferences, "_LOGITS", logits)
     policy, documents = (
         model(len(chat.tokenizer)),
         [side for row in ROWS for side in render_pair(chat, row).sides],
@@ -49,3 +56,17 @@ def test_a_pair_that_cannot_be_compared_is_named(chat: ChatFormat) -> None:
     alike = ROWS[1] | {"chosen": ROWS[1]["rejected"]}
     with pytest.raises(ValueError, match="held-out pair 2 is identical"):
         evaluate(model(len(chat.tokenizer)), chat, SUITE, [ROWS[0], alike], seed=0)
+
+
+@given(st.lists(st.integers(1, 40), max_size=200), st.integers(1, 300))
+def test_batches_keep_the_order_and_hold_no_more_than_they_may(
+    lengths: list[int], most: int
+) -> None:
+    documents = [Rendered([0] * length, [0] * length) for length in sorted(lengths)]
+    order = list(range(len(documents)))
+    found = list(preferences._batches(order, documents, most))
+    assert [index for batch in found for index in batch] == order
+    for batch in found:
+        longest = max(len(documents[index].ids) for index in batch)
+        assert len(batch) == 1 or len(batch) * longest <= most
+        assert len(batch) <= 64

@@ -21,13 +21,15 @@ ROW = {
 
 
 @pytest.fixture(autouse=True)
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
-    """What the loops tell the runner: source, status and reason."""
-    told: list[tuple[str, str, str | None]] = []
-    monkeypatch.setattr(
-        agent, "_count", lambda source, v: told.append((source, v.status, v.reason))
-    )
-    return told
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the loops tell the runner: the sign, and all that goes with it."""
+    signs: list[tuple[Any, ...]] = []
+
+    async def tell(*sign: Any) -> None:
+        signs.append(sign)
+
+    monkeypatch.setattr(agent, "_tell", tell)
+    return signs
 
 
 class Server:
@@ -64,7 +66,8 @@ async def _run(
     loop = AnswerLoop(server, chat.tokenizer, rewards=url, processor=None)
     async with RewardClient(url, patience=patience) as client:
         agent._clients[url] = client
-        return await loop.run({"temperature": 1.0}, item=json.dumps(ROW | row)), server
+        asked = {"item": json.dumps(ROW | row), "uid": "17", "session_id": 2}
+        return await loop.run({"temperature": 1.0}, **asked), server
 
 
 @pytest.mark.parametrize(
@@ -77,14 +80,22 @@ async def _run(
     ],
 )
 def test_a_trajectory_gets_the_score_of_the_service(
-    tmp_path: Path, chat: ChatFormat, counted: list[Any],
+    tmp_path: Path, chat: ChatFormat, told: list[Any],
     response: dict[str, Any], reward: float, thinking: float,
 ) -> None:  # fmt: skip
     ids = _response(chat, **response)
     with serving(tmp_path, "--verifiers", "answer") as service:
         output, server = asyncio.run(_run(service.url, chat, ids))
     assert output.reward_score == reward
-    assert [told[:2] for told in counted] == [("sums", "scored")]
+    reason = "" if reward else told[-1][5]
+    assert [sign[:-1] for sign in told] == [
+        ("generating",),
+        ("generated", 17, 2, len(ids)),
+        ("scored", 17, 2, "sums", "scored", reason, reward),
+    ]
+    assert told[0] == ("generating", 17)
+    assert told[1][-1] == [3, 4]
+    assert told[2][-1] > 0
     assert (output.prompt_ids, output.response_ids) == (ROW["ids"], ids)
     assert output.response_mask == [1] * len(ids)
     assert output.extra_fields["reward_extra_info"] == {"thinking": thinking, "complete": 1.0}
@@ -120,7 +131,7 @@ async def _broken(request: web.Request) -> web.Response:
     ids=["failed", "abstained", "failed-with-a-score", "http-500"],
 )
 def test_a_fault_of_the_service_is_never_a_reward(
-    handler: Callable[[web.Request], Any], chat: ChatFormat, counted: list[Any]
+    handler: Callable[[web.Request], Any], chat: ChatFormat, told: list[Any]
 ) -> None:
     async def against_it() -> None:
         application = web.Application()
@@ -135,8 +146,9 @@ def test_a_fault_of_the_service_is_never_a_reward(
         await runner.cleanup()
 
     asyncio.run(against_it())
-    ((source, status, _),) = counted
-    assert (source, status) in {("sums", "failed"), ("sums", "abstained")}
+    sign, _, _, source, status, _, score, _ = told[-1]
+    assert (sign, source, score) == ("scored", "sums", None)
+    assert status in {"failed", "abstained"}
 
 
 def test_a_service_that_is_gone_is_a_fault(chat: ChatFormat) -> None:
@@ -151,10 +163,9 @@ def test_what_a_verifier_gets(
     chat: ChatFormat, verifier: str, offered: bool, given: str | None
 ) -> None:
     """Text with its control tokens, but not for `answer`; answers where the tool is on offer."""
-    loop = AnswerLoop(Server([]), chat.tokenizer, rewards="")
     ids = _response(chat, given=given)
     row = ROW | {"verifier": verifier, "answer_tool": offered, "parameters": {"a": 1}}
-    item = loop._item(row, ids, None if given is None else [given])
+    item = agent.to_verify(chat, row, ids, None if given is None else [given])
     assert (item.verifier, item.gold, item.parameters) == (verifier, ["09"], {"a": 1})
     answers = [] if given is None else [given]
     if verifier == "answer":

@@ -19,11 +19,7 @@ def _config(**changes: Any) -> RlConfig:
 
 
 def _place(resume: Path | None = None) -> Place:
-    work = Path("work")
-    return Place(
-        model=Path("start/model"), prompts=work / "prompts.jsonl", agents=work / "agents.yaml",
-        checkpoints=work / "checkpoints", resume=resume, seed=7,
-    )  # fmt: skip
+    return Place(Path("start/model"), Path("work"), resume, seed=7)
 
 
 def test_the_defaults_are_the_seed_runs_algorithm() -> None:
@@ -45,6 +41,44 @@ def test_staleness_bounds_what_verl_keeps_and_prefetches(staleness: int, thresho
     assert asked["trainer.v1.separate_async.num_warmup_batches"] == staleness
     assert asked["trainer.v1.sampler.max_off_policy_threshold"] == threshold
     assert asked["trainer.v1.sampler.max_off_policy_strategy"] == "drop"
+
+
+@pytest.mark.parametrize(
+    ("asked", "oldest", "threshold", "strategy"),
+    [
+        ({"staleness": 3}, 3, 4, "drop"),
+        ({"staleness": 0, "rule": "wait"}, 0, 1, "wait"),
+        ({"staleness": 3, "rule": "wait"}, 5, 4, "wait"),
+        ({"staleness": 0, "rule": "windowed", "window": 64}, 0, None, "drop"),
+        ({"staleness": 1, "rule": "windowed", "window": 1}, 1, None, "drop"),
+        ({"staleness": 1, "rule": "windowed", "window": 256}, 2, None, "drop"),
+        ({"staleness": 1, "rule": "windowed", "window": 257}, 2, None, "drop"),
+        ({"staleness": 1, "rule": "windowed", "window": 258}, 3, None, "drop"),
+    ],
+)
+def test_each_rule_has_its_bound(
+    asked: dict[str, Any], oldest: int, threshold: int | None, strategy: str
+) -> None:
+    """As in docs/simulation.md: S, max(S, 2S - 1) and S + ceil((W - 1) / P)."""
+    config = _config(**asked)
+    assert config.oldest() == oldest
+    sampler = "trainer.v1.sampler.max_off_policy"
+    told = [science(config)[f"{sampler}_{name}"] for name in ("threshold", "strategy")]
+    assert told == [threshold, strategy]
+
+
+@pytest.mark.parametrize("wrong", [{"window": 4}, {"rule": "windowed"}])
+def test_a_window_goes_with_its_rule(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="goes with `rule: windowed`"):
+        _config(**wrong)
+
+
+@pytest.mark.parametrize("shares", [["50%", None], ["50%", "40%"], ["100%", "0%"]])
+def test_shares_of_sources_are_all_or_none(shares: list[str | None]) -> None:
+    source = SOURCES["sums"]
+    sources = {f"s{i}": source | {"share": share} for i, share in enumerate(shares)}
+    with pytest.raises(ValidationError):
+        _config(sources=sources)
 
 
 @given(st.integers(1, 300), st.integers(2, 16))

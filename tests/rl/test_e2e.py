@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from posttrain.backends import profile
+from posttrain.rl.account import account
+from posttrain.rl.ledger import ARCHIVED, Events
+from posttrain.simulation.measured import settings_of
 from posttrain.stages import ProcessLost, StageContext
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -187,6 +190,26 @@ def test_the_checkpoint_keeps_rope_and_tokenizer_and_changes_weights(
     model = load_model(Path(attempts["third"]["output"]), after)
     assert model.dtype.is_floating_point
     assert after["optimised_tokens"] > 0
+
+
+def test_each_step_is_on_record_once_over_all_attempts(attempts: dict[str, Any]) -> None:
+    output = Path(attempts["third"]["output"])
+    events = list(Events(output / ARCHIVED))
+    found = account(events)
+    assert found.imbalance() is None
+    assert (found.step, found.totals()["trained"]) == (6, 24)
+    assert next(event["step"] for event in events if event["event"] == "resumed") == 2
+    assert found.totals() == attempts["third"]["facts"]["prompts"]
+    lengths = json.loads((output / "lengths.json").read_text())
+    assert sum(lengths.values()) == 24 * 4
+    assert max(map(int, lengths)) <= 16
+
+
+def test_the_simulator_reads_what_the_stage_left(attempts: dict[str, Any]) -> None:
+    output = Path(attempts["third"]["output"])
+    config = {"prompts_per_step": 4, "group": 4, "staleness": 1}
+    (output / "record.json").write_text(json.dumps({"identity": {"config": config}}))
+    assert settings_of(output).sync.seconds > 0
 
 
 def test_nothing_is_left_but_the_zygote(attempts: dict[str, Any]) -> None:

@@ -72,3 +72,4 @@ def test_the_loader_sees_the_frozen_rows_in_order(data: Path, chat: ChatFormat) 
     assert len(dataset) == 60
     assert [dataset[place]["raw_prompt"] for place in (0, 59)] == [rows[0]["ids"], rows[59]["ids"]]
     assert json.loads(dataset[5]["item"])["gold"] == rows[5]["gold"]
+    assert {dataset.source(place) for place in range(60)} == {"sums"}

@@ -20,10 +20,7 @@ def test_verl_accepts_the_rl_stage_of_a_large_recipe(size: str, nodes: int, tmp_
     config = plan.nodes["rl"].config
     assert isinstance(config, Config)
     work = tmp_path / "work"
-    place = Place(
-        model=work / "model", prompts=work / "prompts.jsonl", agents=work / "agents.yaml",
-        checkpoints=work / "checkpoints", resume=None, seed=plan.recipe.seed,
-    )  # fmt: skip
+    place = Place(work / "model", work, None, plan.recipe.seed)
     asked = compose(overrides(config, place, profile("gpu")))
     assert (asked.trainer.nnodes, asked.trainer.n_gpus_per_node) == (nodes, 4)
     assert asked.data.train_batch_size * asked.actor_rollout_ref.rollout.n == 2048

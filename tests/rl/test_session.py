@@ -1,13 +1,16 @@
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import ray.exceptions
 from torch._C._distributed_c10d import TCPStore
 
+from posttrain.backends import profile
 from posttrain.rl import session
-from posttrain.rl.config import LimitsConfig
+from posttrain.rl.config import LimitsConfig, Place, RlConfig, overrides
+from posttrain.rl.ledger import Events
 from posttrain.rl.session import Pulse, RunLostError
 
 
@@ -68,18 +71,48 @@ def test_reports_pass_and_silence_ends_the_run(monkeypatch: pytest.MonkeyPatch) 
     assert seen == [3, 3]
 
 
-def test_the_runner_hands_over_each_report_once() -> None:
-    runner = session.Runner(LimitsConfig())
+def _runner(folder: Path, **limits: float) -> session.Runner:
+    config = RlConfig.model_validate(
+        {"sources": {"sums": {"data": "sums", "verifier": "answer"}}, "group": 2,
+         "prompts_per_step": 1, "steps": 1, "limits": limits}
+    )  # fmt: skip
+    place = Place(folder / "start/model", folder, None, seed=1)
+    runner = session.Runner(config, place)
+    runner._ledger = session.opened(config, place)
+    return runner
+
+
+def test_the_runner_hands_over_each_report_once(tmp_path: Path) -> None:
+    runner = _runner(tmp_path)
     runner._report(1, {"reward": 0.1})
     assert [step for step, _ in runner.pulse().reports] == [1]
     assert runner.pulse().reports == []
     assert runner.pulse().idle < 60
 
 
-def test_the_runner_counts_verdicts_towards_its_limit() -> None:
-    runner = session.Runner(LimitsConfig(unverifiable=0.001))
-    for _ in range(2):
-        runner.count("sums", "scored", "unverifiable")
-    assert runner._tally.metrics() == {"verdicts.sums.scored.unverifiable": 2.0}
+def test_the_runner_keeps_each_sign_and_counts_verdicts_towards_its_limit(tmp_path: Path) -> None:
+    runner = _runner(tmp_path, unverifiable=0.001)
+    runner._ledger.note("issued", prompt=0, row=4, source="sums", version=0)
+    for response in range(2):
+        runner.generating(0)
+        runner.generated(0, response, 7, [0, 1])
+        runner.scored(0, response, "sums", "scored", "unverifiable", 0.0, 0.5)
+    assert [event["event"] for event in list(Events(tmp_path / "ledger.jsonl"))] == [
+        "begun", "issued", "generating", "generated", "scored", "generated", "scored"
+    ]  # fmt: skip
+    assert runner._ledger.account.in_flight("sums") == {"ready": 1}
+    assert runner._tally.metrics()["verdicts.sums.scored.unverifiable"] == 2.0
     with pytest.raises(RuntimeError, match="source sums: 2 of the last 2"):
         runner._tally.check()
+
+
+def test_equal_runs_in_different_places_have_equal_configs(tmp_path: Path) -> None:
+    texts = []
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        runner = _runner(tmp_path / name)
+        composed = session.compose(overrides(runner._config, runner._place, profile("cpu")))
+        texts.append(session.written(composed, runner._place))
+    assert texts[0] == texts[1]
+    assert str(tmp_path) not in texts[0]
+    assert "max_off_policy_threshold: 2" in texts[0]

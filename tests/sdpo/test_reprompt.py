@@ -8,6 +8,7 @@ from posttrain.data.chat import ChatFormat
 from posttrain.data.turn import AssistantTurn, ToolCall
 from posttrain.sdpo.config import RepromptConfig
 from posttrain.sdpo.reprompt import demonstrated, demonstrator, own_tokens, reprompt
+from tests.data.checks.samples import chatml
 from tests.evaluation.tiny_model import chat_format
 
 ROW = {
@@ -116,3 +117,8 @@ _CHAT = chat_format()
 def test_flags_that_teach_nothing_or_lose_something_are_refused(flags: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         RepromptConfig(**{**FLAGS, **flags})
+
+
+def test_a_format_without_marks_for_tool_outputs_has_only_own_tokens() -> None:
+    """ChatML has none: its tools speak in turns of their own."""
+    assert own_tokens(chatml(), [5, 6, 7]) == [1, 1, 1]

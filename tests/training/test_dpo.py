@@ -1,6 +1,3 @@
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,8 @@ from posttrain.training.process import single_process_group
 from posttrain.training.reference import Ahead
 from posttrain.training.sft import Start
 from tests.training.conftest import World, read, write
+from tests.training.kills import killed
 from tests.training.test_completions import ADAMW, CONSTANT, some_documents
-from tests.waiting import eventually
 
 STEPS = StepsConfig.model_validate(
     {
@@ -163,24 +160,7 @@ def test_a_run_killed_dead_ends_bit_equal(
     base: Start, pairs: Path, undisturbed: Start, tmp_path: Path
 ) -> None:
     """kill -9 in step 5 of 8, in a process of its own; the state is of step 3."""
-    code = f"""
-import time
-from pathlib import Path
-from tests.training.test_dpo import REFRESHED, Start, aligned
-def stop(step, steps, metrics):
-    if step == 5:
-        Path({str(tmp_path / "reached")!r}).touch()
-        time.sleep(120)
-aligned(Start(Path({str(base.path)!r}), {dict(base.facts)!r}), Path({str(pairs)!r}), REFRESHED,
-        Path({str(tmp_path)!r}), report=stop)
-"""
-    child = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
-    try:
-        assert eventually((tmp_path / "reached").exists, within=100)
-        child.send_signal(signal.SIGKILL)
-    finally:
-        child.kill()
-        child.wait(10)
+    killed(tmp_path, 5, lambda stop: aligned(base, pairs, REFRESHED, tmp_path, report=stop))
     resumed: list[int] = []
     _, facts = aligned(
         base, pairs, REFRESHED, tmp_path, report=lambda step, *_: resumed.append(step)

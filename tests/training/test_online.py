@@ -1,6 +1,3 @@
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from posttrain.training.policy import Policy
 from posttrain.training.rivals import check, figures, rivals
 from posttrain.training.sft import Start
 from tests.training.conftest import read, write
-from tests.waiting import eventually
+from tests.training.kills import killed
 
 STEPS = StepsConfig.model_validate(
     {
@@ -120,24 +117,7 @@ def test_a_run_killed_dead_ends_bit_equal_and_asks_nothing_twice(
     base: Start, undisturbed: Start, tmp_path: Path
 ) -> None:
     """kill -9 in step 5 of 6, in a process of its own; the state is of step 3."""
-    code = f"""
-import time
-from pathlib import Path
-from tests.training.test_online import Brief, Start, aligned
-def stop(step, steps, metrics):
-    if step == 5:
-        Path({str(tmp_path / "reached")!r}).touch()
-        time.sleep(120)
-aligned(Start(Path({str(base.path)!r}), {dict(base.facts)!r}), Path({str(tmp_path)!r}),
-        Brief(failing=[0, 5]), stop)
-"""
-    child = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
-    try:
-        assert eventually((tmp_path / "reached").exists, within=100)
-        child.send_signal(signal.SIGKILL)
-    finally:
-        child.kill()
-        child.wait(10)
+    killed(tmp_path, 5, lambda stop: aligned(base, tmp_path, Brief(failing=[0, 5]), stop))
     judge = Brief(failing=[0, 5])
     resumed: list[int] = []
     _, facts = aligned(base, tmp_path, judge, lambda step, *_: resumed.append(step))

@@ -86,3 +86,11 @@ def test_divergence_is_an_error(world: World, tmp_path: Path) -> None:
     optimizer = {"adamw": {"lr": 1e30}}
     with pytest.raises(ValueError, match="lower the learning rate"):
         pretraining.run(world.job(tmp_path, optimizer=optimizer))
+
+
+def test_how_often_the_state_is_saved_changes_no_bit(
+    world: World, base: Start, tmp_path: Path
+) -> None:
+    job = world.job(tmp_path, save_every=1)
+    pretraining.run(job)
+    assert _facts(job) == base.facts

@@ -16,15 +16,16 @@ from posttrain.objectives.sdpo import distil
 from posttrain.sdpo import training
 from posttrain.sdpo.config import SdpoConfig
 from posttrain.sdpo.samples import Span
-from posttrain.sdpo.sampling import read_prompts
 from posttrain.sdpo.teacher import Teacher
 from posttrain.training import checkpoint
 from posttrain.training.engine import Engine, tensors
 from posttrain.training.process import single_process_group
+from posttrain.training.prompts import read_prompts
 from posttrain.training.sft import Start
 from rewards.verifiers import rules
 from tests.training.conftest import World, write
 from tests.training.conftest import read as rows_of
+from tests.training.kills import killed
 
 CHARTER = read(Path("recipes/charters/tiny.md").read_text())
 SETTINGS: dict[str, Any] = {
@@ -72,14 +73,15 @@ def settings(**changes: Any) -> SdpoConfig:
 
 
 def train(
-    base: Start, data: Path, root: Path, config: SdpoConfig, judge: RuleJudge | None = None
-) -> tuple[dict[str, float], dict[str, Any]]:
+    base: Start, data: Path, root: Path, config: SdpoConfig, judge: RuleJudge | None = None,
+    report: Any = lambda *told: None,
+) -> tuple[dict[str, float], dict[str, Any]]:  # fmt: skip
     for name in ("work", "output"):
         (root / name).mkdir(parents=True, exist_ok=True)
     asked = training.Asked(judge or RuleJudge(config), {"charter_sha256": CHARTER.sha256})
     return training.train(
         base, data, data if config.anchor else None, config, asked, 3, backend="cpu",
-        work=root / "work", output=root / "output", report=lambda step, steps, metrics: None,
+        work=root / "work", output=root / "output", report=report,
     )  # fmt: skip
 
 
@@ -106,6 +108,20 @@ def test_an_outage_of_the_judge_stops_the_run_and_it_goes_on_bit_equal(
     _, facts = train(base, data, tmp_path, config, sound)
     assert sound.asked == 2, "what was judged is not judged again"
     assert facts["weights_sha256"] == undisturbed[1]["weights_sha256"]
+    for name in ("spans.jsonl", "metrics.jsonl"):
+        assert (tmp_path / "output" / name).read_bytes() == (undisturbed[0] / name).read_bytes()
+
+
+def test_a_run_killed_dead_ends_bit_equal_and_asks_nothing_twice(
+    base: Start, data: Path, tmp_path: Path, undisturbed: tuple[Path, dict[str, Any]]
+) -> None:
+    """kill -9 after step 3 of 5, in a process of its own; the state is of step 2."""
+    config = settings()
+    killed(tmp_path, 3, lambda stop: train(base, data, tmp_path, config, None, stop))
+    judge, resumed = RuleJudge(config), list[int]()
+    _, facts = train(base, data, tmp_path, config, judge, lambda step, *_: resumed.append(step))
+    assert (resumed, judge.asked) == ([3, 4, 5], 2)
+    assert facts == undisturbed[1]
     for name in ("spans.jsonl", "metrics.jsonl"):
         assert (tmp_path / "output" / name).read_bytes() == (undisturbed[0] / name).read_bytes()
 
@@ -262,3 +278,10 @@ def test_rows_that_are_no_prompts_are_refused(world: World, tmp_path: Path) -> N
         path = write(tmp_path / "train.jsonl", [row])
         with pytest.raises(ValueError, match=r"row 1 of train.jsonl is no prompt"):
             read_prompts(path, chat, 100)
+
+
+def test_a_file_without_prompts_is_refused(world: World, tmp_path: Path) -> None:
+    """An epoch of nothing would be drawn from for ever."""
+    chat = ChatFormat.from_tokenizer(world.tokenizer)
+    with pytest.raises(ValueError, match="has no prompts"):
+        read_prompts(write(tmp_path / "train.jsonl", []), chat, 100)

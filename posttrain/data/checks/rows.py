@@ -94,7 +94,7 @@ def read_jsonl(path: Path, dataset: str, name: str | None = None) -> Iterator[Ro
 
 def _read(line: bytes, place: Place) -> Row | Fault:
     try:
-        content = json.loads(line.decode("utf-8"), parse_constant=_refused)
+        content = _JSON.decode(line.decode("utf-8"))
     except UnicodeDecodeError as broken:
         return Fault(place, "", f"is not UTF-8 at byte {broken.start + 1}")
     except json.JSONDecodeError as broken:
@@ -114,6 +114,19 @@ def _read(line: bytes, place: Place) -> Row | Fault:
 
 def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that comes twice one value would be lost without a word."""
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {twice[:60]!r} comes twice")
+    return content
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused)
 
 
 def texts(content: Content) -> Iterator[Text]:
@@ -153,6 +166,17 @@ def _fields(
     for key, inner in value.items():
         if key not in names:
             yield key, inner, frozenset() if key == "arguments" else names
+
+
+def parts(content: Content) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The parts of messages that are written in parts, images and sounds too, by their field."""
+    for number, message in enumerate(content.get("messages") or ()):
+        said = message.get("content")
+        whole = isinstance(said, Mapping)
+        listed = said.get("parts") if whole else said
+        field = f"messages[{number}].content{'.parts' * whole}"
+        for index, part in enumerate(listed if isinstance(listed, list) else ()):
+            yield f"{field}[{index}]", part
 
 
 def mapped(content: Content, change: Callable[[str], str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from posttrain.data.longcontext.conversation import Row
 from posttrain.data.longcontext.dictionaries import Lookups, lookups
 from posttrain.data.longcontext.probes import Probes, probes
 from posttrain.data.longcontext.section_orders import section_orders
-from posttrain.data.longcontext.sources import FromDocuments, Task, TextFile, made
+from posttrain.data.longcontext.sources import FromDocuments, SplitTexts, Task, made
 from posttrain.data.longcontext.word_counts import word_counts
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def make_probes(seed: int, asked: Probes, folders: Folders) -> Made:
 def _of_documents(name: str, task: Task, seed: int, asked: FromDocuments, folders: Folders) -> Made:
     # The target is part of the seed: rows for one length must not repeat those for another.
     draw = random.Random(f"{name} {seed if asked.seed is None else asked.seed} {asked.target}")
-    sources = {name: TextFile(folders[f"data.{name}"] / "train.jsonl") for name in asked.documents}
+    sources = {
+        name: SplitTexts(folders[f"data.{name}"] / "train.jsonl") for name in asked.documents
+    }
     rows, figures = made(task, sources, _chat(folders), asked, draw)
     return {"train": rows}, figures
 

@@ -8,11 +8,13 @@ import json
 import random
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from posttrain.data import splits
 from posttrain.data.longcontext.conversation import Row
 from posttrain.data.longcontext.tally import Tally
 from posttrain.data.longcontext.windows import Level, level
@@ -54,7 +56,7 @@ class FromDocuments(BaseModel):
 
 
 class Texts(Protocol):
-    """Texts by their number: a list of them, or a file."""
+    """Texts by their number: a list of them, or those of a split."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -75,22 +77,24 @@ Task = Callable[["ChatFormat", Document, random.Random], Row | str]
 """Makes a document's row, or says in a word why it makes none."""
 
 
-class TextFile:
-    """The texts of a file of JSON lines, read one by one: `text`, or a corpus row's two parts."""
+class SplitTexts:
+    """The texts of a split, read one by one: `text`, or a corpus row's two parts."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._starts = array("q", [0])
-        with path.open("rb") as lines:
-            for line in lines:
-                self._starts.append(self._starts[-1] + len(line))
+        self._path, self._files = path, splits.files(path)
+        self._shards, self._starts = array("q"), array("q")
+        for number, file in enumerate(self._files):
+            with file.open("rb") as lines:
+                sizes = [0, *accumulate(map(len, lines))][:-1]
+            self._starts.extend(sizes)
+            self._shards.extend([number] * len(sizes))
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return len(self._starts)
 
     def __getitem__(self, index: int) -> str:
         """ValueError names a row that cannot be read or has no text."""
-        with self._path.open("rb") as lines:
+        with self._files[self._shards[index]].open("rb") as lines:
             lines.seek(self._starts[index])
             line = lines.readline()
         try:

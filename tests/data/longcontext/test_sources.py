@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posttrain.data.longcontext.sources import Budget, FromDocuments, TextFile, drawn, made
+from posttrain.data.longcontext.sources import Budget, FromDocuments, SplitTexts, drawn, made
 from posttrain.data.longcontext.tally import Tally
 from posttrain.data.longcontext.windows import buckets, level
 from posttrain.data.longcontext.word_counts import word_counts
@@ -71,7 +71,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     rows = [{"text": "Grüezi"}, {"prompt": "a3 sum:", "continuation": " a03"}, {"messages": []}]
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows) + "{")
-    texts = TextFile(path)
+    texts = SplitTexts(path)
     assert (len(texts), texts[0], texts[1]) == (4, "Grüezi", "a3 sum: a03")
     for number in (2, 3):
         with pytest.raises(ValueError, match=rf"row {number + 1} of .*train.jsonl is no document"):
