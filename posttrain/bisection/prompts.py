@@ -81,7 +81,7 @@ def read(path: Path) -> list[Prompt]:
     """The prompts of a JSON lines file; ValueError names the line that is none."""
     if not path.is_file():
         raise ValueError(f"{path} is no file; --prompts names JSON lines with an `expect` each")
-    lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
     if not lines:
         raise ValueError(f"{path} has no prompts")
     return [_prompt(path, number, line) for number, line in enumerate(lines, 1)]

@@ -69,9 +69,8 @@ def to_verify(
     asked = {key: row[key] for key in ("verifier", "gold", "parameters")}
     if row["verifier"] == ANSWERS_ONLY:
         return Item(id=uuid4().hex, answers=given or [], **asked)
-    text = chat.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     counting = (given or []) if row["answer_tool"] else None
-    return Item(id=uuid4().hex, answers=counting, response=text, **asked)
+    return Item(id=uuid4().hex, answers=counting, response=chat.spoken(ids), **asked)
 
 
 class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
@@ -116,15 +115,6 @@ class AnswerLoop(AgentLoopBase):  # type: ignore[misc]  # verl ships no types
             metrics=AgentLoopMetrics(),
             extra_fields={**output.extra_fields, "reward_extra_info": extra},
         )
-
-    def _item(self, row: dict[str, Any], ids: list[int], given: list[str] | None) -> Item:
-        """What to verify; answers not given well-formed are an empty list."""
-        asked = {key: row[key] for key in ("verifier", "gold", "parameters")}
-        if row["verifier"] == ANSWERS_ONLY:
-            return Item(id=uuid4().hex, answers=given or [], **asked)
-        text = self.chat.spoken(ids)
-        counting = (given or []) if row["answer_tool"] else None
-        return Item(id=uuid4().hex, answers=counting, response=text, **asked)
 
     async def _score(self, row: dict[str, Any], item: Item, prompt: int, response: int) -> float:
         """The service's score."""

@@ -61,7 +61,7 @@ def derive(
     steady = rows[1:] or rows  # The first step compiles, and waits for the first batch.
     base = _read_off(steady, config, lengths)
     seconds = mean(row["seconds"] for row in steady)
-    rule = VerlRule(rule="verl-drop", staleness=int(config["staleness"]))
+    rule = _rule(config)
 
     def decoding(alone: float) -> Settings:
         rollout = base.rollout.model_copy(
@@ -70,6 +70,15 @@ def derive(
         return base.model_copy(update={"rollout": rollout})
 
     return decoding(_slowest(lambda alone: simulate(decoding(alone), rule).step_seconds, seconds))
+
+
+def _rule(config: Mapping[str, Any]) -> AnyRule:
+    """The rule the run took its batches by; before there was a choice, all dropped."""
+    staleness, name = int(config["staleness"]), config.get("rule", "drop")
+    if name == "windowed":
+        window = int(config["window"])
+        return WindowedRule(rule="windowed", staleness=staleness, window_prompts=window)
+    return VerlRule(rule="verl-wait" if name == "wait" else "verl-drop", staleness=staleness)
 
 
 def _decode(alone: float, growth: float, slots: int) -> DecodeConfig:

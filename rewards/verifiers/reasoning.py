@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
-from reasoning_gym.dataset import ProceduralDataset  # type: ignore[import-untyped]
-from reasoning_gym.factory import DATASETS, create_dataset  # type: ignore[import-untyped]
-from reasoning_gym.utils import extract_answer  # type: ignore[import-untyped]
+from reasoning_gym.dataset import ProceduralDataset
+from reasoning_gym.factory import DATASETS, create_dataset
+from reasoning_gym.utils import extract_answer
 
 from rewards.schema import Item, Verdict, abstained, scored
 from rewards.turn import read_turn

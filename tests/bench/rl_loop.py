@@ -15,7 +15,7 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
 from posttrain.data.chat import answers
-from posttrain.rl.agent import AnswerLoop
+from posttrain.rl.agent import AnswerLoop, _tell, to_verify
 from tests.bench.rl_run import ANSWER, tail
 
 
@@ -67,41 +67,44 @@ class TailedLoop(AnswerLoop):
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         """One trajectory; the tokens added have mask 0."""
-        output, row, given = await self._generated(sampling_params, kwargs["item"])
-        turn = self.chat.parse(given)
+        name = str(kwargs["uid"])
+        prompt, response = int(name) if name.isdecimal() else 0, kwargs["session_id"]
+        row: dict[str, Any] = json.loads(kwargs["item"])
+        await _tell("generating", prompt)
+        output, given = await self._generated(sampling_params, row["ids"])
+        versions = [output.extra_fields[f"{end}_global_steps"] for end in ("min", "max")]
+        await _tell("generated", prompt, response, len(output.response_ids), versions)
         if self._in_turn:
             await self._stage.idle()
+        turn = self.chat.parse(given)
+        item = to_verify(self.chat, row, given, answers(turn))
         async with self._stage.places:
             await asyncio.sleep(self._latency)
-            score = await self._score(row, self._item(row, given, answers(turn)))
+            output.reward_score = await self._score(row, item, prompt, response)
         extra = {"thinking": float(turn.thoughts is not None), "complete": float(turn.complete)}
-        output.reward_score = score
         output.extra_fields = {**output.extra_fields, "reward_extra_info": extra}
         return output
 
     async def _generated(
-        self, sampling_params: dict[str, Any], item: str
-    ) -> tuple[AgentLoopOutput, dict[str, Any], list[int]]:
-        """The trajectory without its score, the prompt's row, and the ids that are answered."""
-        row = json.loads(item)
+        self, sampling_params: dict[str, Any], ids: list[int]
+    ) -> tuple[AgentLoopOutput, list[int]]:
+        """The trajectory without its score, and the ids that answer."""
         self._stage.begin()
         try:
             stops = {"stop_token_ids": self.chat.stop_ids, "max_tokens": ANSWER}
-            answer = await self._decode(row["ids"], {**sampling_params, **stops})
+            answer = await self._decode(ids, {**sampling_params, **stops})
             extra = tail(self._draw, self._tail[0], self._tail[1], int(self._tail[2]))
             forced = {"ignore_eos": True, "min_tokens": extra, "max_tokens": extra}
-            added = await self._decode(
-                [*row["ids"], *answer.token_ids], {**sampling_params, **forced}
-            )
+            added = await self._decode([*ids, *answer.token_ids], {**sampling_params, **forced})
         finally:
             self._stage.end()
         mask = [1] * len(answer.token_ids) + [0] * len(added.token_ids)
         output = AgentLoopOutput(
-            prompt_ids=row["ids"], response_ids=[*answer.token_ids, *added.token_ids],
+            prompt_ids=ids, response_ids=[*answer.token_ids, *added.token_ids],
             response_mask=mask, response_logprobs=[*answer.log_probs, *added.log_probs],
             num_turns=2, metrics=AgentLoopMetrics(), extra_fields=dict(answer.extra_fields),
         )  # fmt: skip
-        return output, row, answer.token_ids
+        return output, answer.token_ids
 
     async def _decode(self, ids: list[int], parameters: dict[str, Any]) -> Any:
         return await self.server_manager.generate(

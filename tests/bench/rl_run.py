@@ -111,7 +111,7 @@ def _synchronous(spec: Spec, folder: Path, executable: str | None) -> list[Step]
     runner = (
         ray.remote(SyncRunner)
         .options(name=RUNNER, num_cpus=0, max_concurrency=2, runtime_env=environment or None)
-        .remote(config.limits)
+        .remote(config, place)
     )
     ray.get(runner.run.remote(settings), timeout=WITHIN)
     return [{**metrics, "step": step} for step, metrics in ray.get(runner.pulse.remote()).reports]
@@ -125,6 +125,7 @@ def _together(spec: Spec) -> dict[str, Any]:
         "actor_rollout_ref.rollout.nnodes": 0,
         "actor_rollout_ref.rollout.checkpoint_engine.backend": "naive",
         "trainer.n_gpus_per_node": 2,
+        "data.shuffle": True,
         "algorithm.filter_groups.enable": True,
         "algorithm.filter_groups.metric": "reward",
         "algorithm.filter_groups.max_inflight_gen_batches": 2,
@@ -153,18 +154,15 @@ def _place(spec: Spec, folder: Path) -> Any:
 
     start, data = _artifact(spec, spec.checkpoint), _artifact(spec, spec.data)
     chat = ChatFormat.from_tokenizer(load_tokenizer(start.path, start.record.facts))
-    prompts.freeze(_config(spec), {"sums": data.path}, chat, spec.seed, folder / "prompts.jsonl")
+    place = Place(start.path / "model", folder, None, spec.seed)
+    prompts.freeze(_config(spec), {"sums": data.path}, chat, spec.seed, place.prompts)
     loop = {
         "name": "answer", "_target_": "tests.bench.rl_loop.TailedLoop", "rewards": spec.rewards,
         "tail": list(spec.tail), "latency": spec.latency, "places": spec.places,
         "in_turn": spec.mode == "in-turn", "seed": spec.seed,
     }  # fmt: skip
-    (folder / "agents.yaml").write_text(json.dumps([loop]))
-    return Place(
-        model=start.path / "model", prompts=folder / "prompts.jsonl",
-        agents=folder / "agents.yaml", checkpoints=folder / "checkpoints", resume=None,
-        seed=spec.seed,
-    )  # fmt: skip
+    place.agents.write_text(json.dumps([loop]))
+    return place
 
 
 def _artifact(spec: Spec, address: str) -> Any:

@@ -232,7 +232,7 @@ def test_rows_that_cannot_be_used_are_told_and_nothing_is_frozen(recipe: Path) -
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("{rows: 3}", "data.extra has none of generate, files, check"),
+        ("{rows: 3}", "data.extra has none of generate, files, package, check"),
         ("{files: [a.jsonl], licence: MIT}", "data.extra.owner is missing"),
         ("{files: [], licence: MIT, owner: me}", "data.extra.files: needs at least 1"),
         ("{files: [a.txt], licence: MIT, owner: me}", "suffix '.txt' tells no format; state one"),

@@ -52,6 +52,7 @@ ELSEWHERE = {
     "adopt": "tests/training/test_adopt.py",
     "promote": "tests/e2e/test_smoke.py", "rollback": "tests/e2e/test_smoke.py",
     "judge calibrate": "tests/judging/test_opinions.py",
+    "ledger": "tests/rl/test_ledger_command.py", "serve": "tests/serving/test_cli.py",
 }  # fmt: skip
 """Commands that need a trained checkpoint, and the test file that runs them."""
 
@@ -59,6 +60,7 @@ ELSEWHERE = {
 FOLLOWED = [
     Path("docs/checkpoints.md"), Path("docs/data.md"), Path("docs/rewards.md"),
     Path("docs/sandbox.md"), Path("docs/simulation.md"), Path("docs/recipes.md"),
+    Path("docs/release.md"), Path("docs/evaluation.md"),
 ]  # fmt: skip
 """Pages whose ```bash blocks are run, here or by a test_docs.py elsewhere."""
 

@@ -73,7 +73,7 @@ def rows(seed: int, asked: Questions) -> dict[str, list[Row]]:
 
 def _entries(seed: int, asked: Questions) -> Iterator[Row]:
     """What the generator makes, piece by piece; entries that it cannot score are an error."""
-    from reasoning_gym.factory import create_dataset  # type: ignore[import-untyped]
+    from reasoning_gym.factory import create_dataset
 
     text = json.dumps([seed, asked.seed, asked.generator, asked.settings], sort_keys=True)
     first = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
@@ -90,7 +90,7 @@ def _entries(seed: int, asked: Questions) -> Iterator[Row]:
 
 
 def _row(entry: Row, asked: Questions) -> Row:
-    from reasoning_gym.utils import SYSTEM_PROMPTS  # type: ignore[import-untyped]
+    from reasoning_gym.utils import SYSTEM_PROMPTS
 
     messages = [
         {"role": "system", "content": SYSTEM_PROMPTS[asked.prompt].strip()},
