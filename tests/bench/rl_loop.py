@@ -94,7 +94,7 @@ class TailedLoop(AnswerLoop):
             stops = {"stop_token_ids": self.chat.stop_ids, "max_tokens": ANSWER}
             answer = await self._decode(ids, {**sampling_params, **stops})
             extra = tail(self._draw, self._tail[0], self._tail[1], int(self._tail[2]))
-            forced = {"ignore_eos": True, "min_tokens": extra, "max_tokens": extra}
+            forced = {"ignore_eos": True, "max_tokens": extra}
             added = await self._decode([*ids, *answer.token_ids], {**sampling_params, **forced})
         finally:
             self._stage.end()

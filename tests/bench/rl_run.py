@@ -119,7 +119,10 @@ def _synchronous(spec: Spec, folder: Path, executable: str | None) -> list[Step]
 
 def _together(spec: Spec) -> dict[str, Any]:
     """verl's settings of the synchronous trainer, on both accelerators."""
+    micro = spec.prompts_per_step * spec.group // 2
     return {
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": micro,
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": micro,
         "trainer.v1.trainer_mode": "sync",
         "actor_rollout_ref.hybrid_engine": True,
         "actor_rollout_ref.rollout.nnodes": 0,
@@ -176,9 +179,10 @@ def _examined(spec: Spec, folder: Path) -> Step:
     from posttrain.evaluation.measuring import evaluate, read_rows
     from posttrain.evaluation.suites import Answers
     from posttrain.rl import export
-    from posttrain.rl.checkpoints import latest
+    from posttrain.rl.checkpoints import announce, latest
     from posttrain.training.checkpoint import load_model, load_tokenizer
 
+    announce(folder / "checkpoints", spec.steps)
     start, trained = _artifact(spec, spec.checkpoint), latest(folder / "checkpoints")
     assert trained is not None
     facts = export.export(start.path, start.record.facts, trained, folder / "exported")
