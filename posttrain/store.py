@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from posttrain import digest
+from posttrain.durable import synced, synced_tree
 
 _ADDRESS = re.compile(
     r"(?P<run>[a-z][a-z0-9_-]*)/(?P<stage>[a-z][a-z0-9_.-]*)@(?P<number>[1-9][0-9]*)"
@@ -188,7 +189,7 @@ class Store:
             digest=digest.of_files(files), metrics=dict(metrics), facts=dict(facts),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
-        _sync_tree(draft.output)
+        synced_tree(draft.output)
         artifact = self._publish(draft.output, record)
         shutil.rmtree(draft.work, ignore_errors=True)
         return artifact
@@ -209,7 +210,7 @@ class Store:
                     raise
                 continue
             for folder in (parent, *parent.parents[:3]):
-                _sync(folder)
+                synced(folder)
             return Artifact(parent / str(number), numbered)
 
     def remove(self, artifact: Artifact) -> None:
@@ -217,7 +218,7 @@ class Store:
         removed = artifact.path.with_name(f"{artifact.path.name}{_REMOVED}")
         with suppress(FileNotFoundError):  # Another process was faster.
             os.rename(artifact.path, removed)
-            _sync(removed.parent)
+            synced(removed.parent)
         _empty(removed)
 
     def sweep(self) -> None:
@@ -251,7 +252,7 @@ def write_durably(path: Path, text: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
-    _sync(path.parent)
+    synced(path.parent)
 
 
 def read_artifact(folder: Path) -> Artifact:
@@ -294,17 +295,3 @@ def _files(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path != folder / _RECORD
     }
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sync_tree(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        _sync(path)
-    _sync(folder)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from posttrain.durable import synced
 from posttrain.registry.events import EVENT, Event
 
 _WITHIN = 60.0
@@ -112,7 +113,7 @@ class History:
                 return False
         finally:
             os.unlink(prepared)
-        _sync(self._folder)
+        synced(self._folder)
         return True
 
 
@@ -132,11 +133,3 @@ def _parsed(content: bytes, path: Path) -> Event:
         raise ValueError(
             f"{path} is damaged: it is no event of the registry; restore it from a backup"
         ) from fault
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

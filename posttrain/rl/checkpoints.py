@@ -6,9 +6,10 @@ that the pointer names is ever read.
 """
 
 import json
-import os
 import shutil
 from pathlib import Path
+
+from posttrain.durable import synced, synced_tree
 
 _POINTER = "latest.json"
 
@@ -18,25 +19,15 @@ def announce(checkpoints: Path, step: int) -> None:
 
     All of it is on the disk before the pointer names it, and the pointer before others go.
     """
-    folder = checkpoints / f"global_step_{step}"
-    for path in (*folder.rglob("*"), folder):
-        _sync(path)
+    synced_tree(checkpoints / f"global_step_{step}")
     draft = checkpoints / f"{_POINTER}.draft"
     draft.write_text(json.dumps({"step": step}))
-    _sync(draft)
+    synced(draft)
     draft.rename(checkpoints / _POINTER)
-    _sync(checkpoints)
+    synced(checkpoints)
     for folder in checkpoints.glob("global_step_*"):
         if step_of(folder) < step:
             shutil.rmtree(folder)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def recover(checkpoints: Path) -> Path | None:
