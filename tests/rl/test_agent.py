@@ -162,7 +162,7 @@ def test_a_service_that_is_gone_is_a_fault(chat: ChatFormat) -> None:
 def test_what_a_verifier_gets(
     chat: ChatFormat, verifier: str, offered: bool, given: str | None
 ) -> None:
-    """Text with its control tokens, but not for `answer`; answers where the tool is on offer."""
+    """Text with its control tokens but the last, not for `answer`; answers where they count."""
     ids = _response(chat, given=given)
     row = ROW | {"verifier": verifier, "answer_tool": offered, "parameters": {"a": 1}}
     item = agent.to_verify(chat, row, ids, None if given is None else [given])
@@ -174,9 +174,9 @@ def test_what_a_verifier_gets(
     assert item.answers == (answers if offered else None)
     assert item.response is not None
     assert item.response.startswith("<|inner_prefix|>")
-    assert item.response.endswith("<|assistant_end|>")
     assert ("<|tools_prefix|>" in item.response) == (given is not None)
-    assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids
+    assert ids[-1] in chat.stop_ids
+    assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids[:-1]
 
 
 def test_one_client_serves_all_trajectories_of_a_process() -> None:
