@@ -1,10 +1,11 @@
 """Calls of tools as a model writes them, in JSON: one reading for rewards, training and serving.
 
 Always holds: what two readers might take for different calls is none of them: a key that comes
-twice, NaN or an infinity, half a surrogate pair.
+twice, NaN or an infinity (1e999 is one), half a surrogate pair.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,4 +71,10 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+def _finite(digits: str) -> float:
+    if math.isinf(value := float(digits)):
+        raise ValueError(f"{digits[:20]} is beyond what a number can be")
+    return value
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)

@@ -79,7 +79,10 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         self._limits = config.limits
         self.watch: Watch | None = None
         limits = {name: source.drop_above for name, source in config.sources.items()}
-        self._apart = Faults({name: limit for name, limit in limits.items() if limit is not None})
+        self._apart = Faults(
+            {name: limit for name, limit in limits.items() if limit is not None},
+            ledger.account.dropped_sources,
+        )
         super().__init__(resolved)
 
     def _build_replay_buffer(self) -> BoundedBuffer:
@@ -185,7 +188,7 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         super().on_init_end()
         self._alive()
         self._check_sync()
-        if self.watch and not self.watch.results.has(self.global_steps):
+        if self.watch and not self.watch.has(self.global_steps):
             self.watch.begin(self.global_steps)
 
     def on_sample_end(self) -> None:

@@ -87,8 +87,9 @@ def verify(item: Item) -> Verdict:
 
 def _shown(generator: str, answer: str | None) -> str | None:
     """What the generator sees of an answer."""
-    evaluates = answer is not None and generator in evaluated.GENERATORS
-    return None if evaluates and not evaluated.harmless(answer or "") else answer
+    if answer is None or generator not in evaluated.GENERATORS:
+        return answer
+    return answer if evaluated.harmless(generator, answer) else None
 
 
 def _score(gold: Gold, answer: str | None) -> float:

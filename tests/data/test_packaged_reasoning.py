@@ -223,7 +223,8 @@ def test_an_answer_that_would_run_is_not_shown_to_the_package(
         "__import__('pathlib').Path('{}').touch()", "[open('{}', 'w')]", "open\t('{}', 'w')",
         "(lambda: open('{}', 'w'))()", "[f'{{open(\"{}\", \"w\")}}']", "(open#\n('{}', 'w'))",
         "[x for x in ().__class__.__base__.__subclasses__()]", "ｏｐｅｎ('{}', 'w')",
-        "[open][0]('{}', 'w')", "{{1: open}}[1]('{}', 'w')",
+        "[open][0]('{}', 'w')", "{{1: open}}[1]('{}', 'w')", "(open)('{}', 'w')",
+        "(open\n)\n('{}', 'w')",
     ):  # fmt: skip
         verdict = answered(row, f"<answer>{attack.format(tmp_path / 'made')}</answer>")
         assert verdict.status == "scored"
@@ -232,11 +233,34 @@ def test_an_answer_that_would_run_is_not_shown_to_the_package(
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("generator", ["simple_integration", "countdown"])
+def test_text_that_spells_a_call_is_not_shown_to_sympy(generator: str, tmp_path: Path) -> None:
+    """SymPy evaluates text where it takes an expression; put together, it matches no pattern."""
+    [row] = reasoning.rows(1, asked(generator=generator, rows=1))["train"]
+    path = tmp_path / "made"
+    spelled = f"""'open'+'+('[1]+'+"{path}"'[1:]+','+'+"w"'[1:]+'+)'[1]"""
+    for attack in (spelled, f"exp({spelled})", f"(S)({spelled})"):
+        verdict = answered(row, f"<answer>{attack}</answer>")
+        assert verdict.status == "scored"
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("called", ["open", "exit", "input", "S", "N", "sympify"])
+def test_what_stands_in_brackets_is_no_function_to_be_called(called: str) -> None:
+    assert not evaluated.harmless("countdown", f"({called})(0)")
+    assert not evaluated.harmless("countdown", f"(x + 1)(0 or {called})(0)")
+
+
+def test_products_without_a_sign_are_harmless() -> None:
+    for product in ("2(x + 1)", "(x + 1)(x - 2)", "(sqrt(x) + 1)(x)"):
+        assert evaluated.harmless("polynomial_multiplication", product)
+
+
 @pytest.mark.parametrize("generator", sorted(evaluated.GENERATORS))
 def test_right_answers_of_generators_that_evaluate_are_harmless(generator: str) -> None:
     for row in reasoning.rows(2, asked(generator=generator, rows=4))["train"]:
         answer = row["gold"]["entry"]["answer"]
-        assert evaluated.harmless(answer), answer
+        assert evaluated.harmless(generator, answer), answer
         assert answered(row, f"<answer>{answer}</answer>").score == 1
 
 

@@ -37,6 +37,7 @@ BROKEN = st.sampled_from(
     [
         "", "[]", "{}", "[1]", '[{"f": 1, "g": 2}]', '[{"f": NaN}]', '[{"f": "\\ud800"}]',
         '[{"display_answers": {"answers": ["1"], "answers": ["2"]}}]', '[{"f": 1, "f": 2}]',
+        '[{"f": 1e999}]',
     ]
 )  # fmt: skip
 TURN = st.tuples(st.none() | WORDS, WORDS, st.none() | CALLS | BROKEN, WORDS)
@@ -89,6 +90,13 @@ def test_a_key_that_comes_twice_is_no_call_for_either() -> None:
     ids = written(None, "", '[{"display_answers": {"answers": ["1"], "answers": ["2"]}}]', "")
     assert CHAT.parse(ids).error == "tool calls: a key comes twice"
     assert by_text(text_of(ids)) is None
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "Infinity", "[2.5e400]"])
+def test_an_infinity_however_it_is_written_is_no_call_for_either(number: str) -> None:
+    ids = written(None, "", f'[{{"f": {{"x": {number}}}}}]', "")
+    assert CHAT.parse(ids).error
+    assert read_turn(CHAT.spoken(ids)).malformed
 
 
 def test_an_integer_is_an_answer_for_both() -> None:
