@@ -41,20 +41,23 @@ def bisect(
     ] = Path("store"),
 ) -> None:
     """Find the stage, or the steps of one, that made a checkpoint fail prompts."""
-    from transformers.utils import logging
-
-    from posttrain.bisection.bisecting import bisect as search
     from posttrain.bisection.chain import points
-    from posttrain.bisection.probing import Asking, check
     from posttrain.bisection.prompts import read
 
-    logging.disable_progress_bar()
     asked = read(prompts)
-    how = Asking(seed, temperature, max_new_tokens, rewards)
-    check(asked, how)
     place = Store(store)
     registry = Registry(place)
     chain = points(place, registry.resolve(good), registry.resolve(bad))
+
+    # Only now what takes seconds to import: what is wrong above is told at once.
+    from transformers.utils import logging
+
+    from posttrain.bisection.bisecting import bisect as search
+    from posttrain.bisection.probing import Asking, check
+
+    logging.disable_progress_bar()
+    how = Asking(seed, temperature, max_new_tokens, rewards)
+    check(asked, how)
     asking = _Asker(asked, how, len(chain), every=every, quiet=machine)
     found = search(chain, asking.met, least, every)
     if machine:

@@ -109,12 +109,12 @@ def lineage_(checkpoint: Named, machine: Machine = False, store: Where = HERE) -
         _print_json([each.told() for each in found])
         return
     for each in found:
-        made_from = ", ".join(f"{role} {address}" for role, address in each.inputs.items())
+        made_from = ", ".join(f"{role} = {address}" for role, address in each.inputs.items())
         console.print(
             f"{each.address:<28} {each.kind:<9} key {each.key[:12]}  digest {each.digest[:12]}"
         )
         if made_from:
-            console.print(f"  from {made_from}")
+            console.print(f"  inputs {made_from}")
         if each.manifest:
             console.print(f"  manifest {each.manifest[:12]}")
 

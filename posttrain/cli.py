@@ -103,7 +103,9 @@ def run(
 
         timing = carry_out(resolved, place, ray_address, console)
         console.print(timing)
-    _summary(resolve(whole.recipe, place), place, recipe)
+    done = resolve(whole.recipe, place)
+    last = list(done.nodes.values())[-1]
+    _summary(done, place, reports.next_commands(done, last, recipe, changes or [], store))
     if until is None:
         _promote_as_declared(whole, place)
 
@@ -188,14 +190,13 @@ def show(artifact: str, machine: Machine = False, store: Where = HERE) -> None:
     console.print(f"  facts   {json.dumps(record.facts, sort_keys=True)}")
 
 
-def _summary(done: Plan, place: Store, recipe: Path) -> None:
+def _summary(done: Plan, place: Store, commands: list[str]) -> None:
     scores = reports.scores(done)
     if scores:
         console.print(suite_table(scores))
-    last = list(done.nodes.values())[-1]
     console.print(f"artifacts: {place.root / 'artifacts' / done.recipe.name}")
     console.print("next:")
-    for command in reports.next_commands(done, last, recipe):
+    for command in commands:
         console.print(f"  {command}")
 
 

@@ -162,7 +162,7 @@ def show(
 
 
 def _told(dataset: str, name: str, split: "Split") -> str:
-    counts = f"{split.rows:,} rows in {len(split.shards)} files"
+    counts = f"{split.rows:,} rows in {len(split.shards)} file{'s' * (len(split.shards) != 1)}"
     if split.tokens is not None:
         counts += f", {split.tokens:,} tokens, {split.optimised_tokens:,} optimised"
     return f"{dataset}{'.' * bool(dataset)}{name}: {counts}"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from posttrain import names
 from posttrain.gates import Promotion
 from posttrain.liveness import Bounds
+from posttrain.names import nearest
 from posttrain.signs import append, lines
 from posttrain.stages import Progress
 from posttrain.store import Store, write_durably
@@ -84,7 +85,10 @@ class Journal:
         """The plan last executed; ValueError if the run is unknown or its plan damaged."""
         path = self._folder / "plan.json"
         if not path.is_file():
-            raise ValueError(f"run {self.run!r} has not been started in this store")
+            known = (each.parent.name for each in self._folder.parent.glob("*/plan.json"))
+            raise ValueError(
+                f"run {self.run!r} has not been started in this store; {nearest(self.run, known)}"
+            )
         try:
             return Archive.model_validate_json(path.read_bytes())
         except ValidationError as fault:

@@ -26,5 +26,10 @@ Name = Annotated[str, AfterValidator(checked)]
 def nearest(given: str, known: Iterable[str]) -> str:
     """What to say to who gave an unknown name: the one known that is near, or all of them."""
     names = sorted(known)
-    near = difflib.get_close_matches(given, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    close = near(given, names)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
+
+
+def near(given: str, known: Iterable[str]) -> list[str]:
+    """The one known name that is near `given`, if one is."""
+    return difflib.get_close_matches(given, sorted(known), n=1)

@@ -138,19 +138,75 @@ def _inputs(recipe: Recipe, name: str, declared: Mapping[str, Stage]) -> dict[st
                 f"{place}: {name} is steered by suite {suite!r}, which says may_steer: false; "
                 "choose another"
             )
-        read = recipe.suites[suite].inputs()
-        wanted |= {f"{role}.{suite}": source for role, source in read.items()}
+        for role, source in recipe.suites[suite].inputs().items():
+            if fault := _misplaced(role, source, declared):
+                at = recipe.where(("suites", suite, "data" if role == "suite" else role))
+                raise ValueError(f"{at}: suite {suite} reads {fault}")
+            wanted[f"{role}.{suite}"] = source
+        if fault := _absent_split(recipe.suites[suite].data, declared):
+            raise ValueError(f"{recipe.where(('suites', suite, 'data'))}: suite {suite} {fault}")
     for role, source in wanted.items():
         fault = _misplaced(role, source, declared)
         if fault:
-            raise ValueError(f"{place}: {name} takes its input {role[:60]!r} from {fault}")
+            raise ValueError(f"{_stated(recipe, name, role)} {fault}")
     sources = {role: declared[wanted[role]].config for role in wanted}
     if unfit := stage.config.misfit(sources) or stage.config.unfit(recipe.backend):
         raise ValueError(f"{place}: {name}: {unfit}")
     for service in stage.config.services():
         if getattr(recipe.services, service, None) is None:
             raise ValueError(f"{place}: {name} needs services.{service}, which is not declared")
+    _check_verifiers(recipe, name, stage)
     return wanted
+
+
+def _stated(recipe: Recipe, name: str, role: str) -> str:
+    """Where the recipe says what plays `role` for the node `name`, and what it says there."""
+    if name not in recipe.stages:  # One of those that a stage with `of` becomes.
+        stage = name.partition(".")[0]
+        return f"{recipe.where(('stages', stage, 'of'))}: the `of` of {stage} names"
+    keys = ("of",) if role.startswith("from.") else tuple(role.split("."))
+    return f"{_place(recipe, name, *keys)}: {name} takes its input {role[:60]!r} from"
+
+
+def _check_verifiers(recipe: Recipe, name: str, stage: Stage) -> None:
+    """ValueError if the stage, or a suite of it, names a verifier that its service lacks."""
+    rewards = recipe.services.rewards
+    if rewards is None or "rewards" not in stage.config.services():
+        return
+    served = [each.partition("=")[0] for each in rewards.verifiers]
+    parts: list[tuple[tuple[str, ...], Any]] = [(("stages", name), stage.config)]
+    parts += [(("suites", suite), recipe.suites[suite]) for suite in stage.config.suites()]
+    for start, part in parts:
+        for location, verifier in _verifiers(part.model_dump(by_alias=True), start):
+            if verifier not in served:
+                raise ValueError(
+                    f"{recipe.where(location)}: {'.'.join(location)}: services.rewards.verifiers "
+                    f"has no {verifier[:60]!r}; add it there, or name one that it has: "
+                    f"{', '.join(served)}"
+                )
+
+
+def _verifiers(values: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each verifier that `values` name, and where."""
+    for key, value in values.items() if isinstance(values, Mapping) else ():
+        if key == "verifier" and isinstance(value, str):
+            yield (*at, key), value
+        else:
+            yield from _verifiers(value, (*at, str(key)))
+
+
+def _absent_split(data: str, declared: Mapping[str, Stage]) -> str | None:
+    """Why `data` is no split of its entry, where generators and frozen files tell."""
+    name, _, split = data.partition(".")
+    if declared[name].kind not in ("data", "files"):
+        return None
+    try:
+        rows = declared[name].config.declared_rows()
+    except ValueError:
+        return None  # Not frozen yet: the node is blocked and says so.
+    if not rows or split in rows:
+        return None
+    return f"reads {data}, and {name} has {' and '.join(rows)} alone; name another split or entry"
 
 
 def _misplaced(role: str, source: str, declared: Mapping[str, Stage]) -> str | None:
@@ -175,12 +231,12 @@ def _undeclared(source: str, declared: Mapping[str, Stage]) -> str:
     return f"is {' and '.join(parts)}; let a stage `kind: select, of: [{source}]` take one of them"
 
 
-def _place(recipe: Recipe, node: str) -> str:
-    """Where the stage or data set behind `node` was written."""
+def _place(recipe: Recipe, node: str, *keys: str) -> str:
+    """Where the stage or data set behind `node` was written, or a key of it."""
     name = node if node in recipe.stages else node.partition(".")[0]
     stated = name in recipe.stages and recipe.stages[name].kind in KIND_OF_DATA.values()
     block = "data" if stated else "stages"
-    return recipe.where((block, name))
+    return recipe.where((block, name, *keys))
 
 
 def _ordered(recipe: Recipe, wiring: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

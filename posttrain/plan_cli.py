@@ -50,7 +50,7 @@ def plan(
         console = _console()
         _print(console, resolved, why, tree)
         findings += _checked(console, resolved) if check else ()
-        _conclude(console, resolved, findings, f"posttrain run {recipe}")
+        _conclude(console, resolved, findings, reports.run_command(recipe, changes or [], store))
         if svg:
             console.print(f"drawn: {svg}")
     if check and any(finding.fault for finding in findings):
@@ -90,7 +90,9 @@ def _checked(console: Console, plan: Plan) -> list[Finding]:
 
 
 def _conclude(console: Console, plan: Plan, findings: list[Finding], command: str) -> None:
-    console.print(f"{len(plan.pending())} of {len(plan.nodes)} stages to run")
+    stopped = sum(node.blocked is not None for node in plan.nodes.values())
+    told = f", {stopped} of them blocked" if stopped else ""
+    console.print(f"{len(plan.pending())} of {len(plan.nodes)} stages to run{told}")
     blocked = {node.blocked for node in plan.nodes.values() if node.blocked}
     for finding in findings:
         if finding.told in blocked:

@@ -20,9 +20,12 @@ def _share(value: Any) -> Any:
 
 
 def _points(value: Any) -> Any:
-    if isinstance(value, int | float):
-        raise ValueError(f"a difference carries its unit: write `{value} points`")
-    return _scaled(_POINTS, value)
+    number = value
+    if isinstance(value, str) and (percent := _PERCENT.fullmatch(value)):
+        number = percent.group(1)
+    elif not isinstance(value, int | float):
+        return _scaled(_POINTS, value)
+    raise ValueError(f"a difference carries its unit: write `{number} points`")
 
 
 def _written_points(value: float) -> str:

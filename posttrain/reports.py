@@ -1,5 +1,7 @@
 """What is told of plans and runs, as plain values: for `--json`, tables and archives."""
 
+import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,16 +47,32 @@ def scores(plan: Plan) -> dict[str, dict[str, float]]:
     return {name: found[name] for name in order}
 
 
-def next_commands(plan: Plan, last: Node, recipe: Path) -> list[str]:
-    """Three commands worth trying after a run."""
+def run_command(recipe: Path, changes: Sequence[str], store: Path) -> str:
+    """The `posttrain run` that does what was planned of `recipe`."""
+    given = [part for change in changes for part in ("--set", change)]
+    return shlex.join(["posttrain", "run", str(recipe), *given]) + _in_store(store)
+
+
+def _in_store(store: Path) -> str:
+    """The option that names the store, if a command without it would take another."""
+    usual = str(store) == os.environ.get("POSTTRAIN_STORE", "store")
+    return "" if usual else f" --store {shlex.quote(str(store))}"
+
+
+def next_commands(
+    plan: Plan, last: Node, recipe: Path, changes: Sequence[str], store: Path
+) -> list[str]:
+    """Three commands worth trying after a run; the last goes on, if something is left of it."""
     made = [n for n in plan.nodes.values() if n.kind in CHECKPOINT_KINDS and n.cached]
     checkpoint = made[-1].cached if made else last.cached
     address = checkpoint.address if checkpoint else f"{plan.recipe.name}/{last.name}@1"
     stage = address.partition("/")[2].partition("@")[0]
+    others = [change for change in changes if not change.startswith("seed=")]
+    further = changes if plan.pending() else [*others, f"seed={plan.recipe.seed + 1}"]
     return [
-        f"posttrain show {address}",
-        f"posttrain logs {stage} --run {plan.recipe.name}",
-        f"posttrain run {recipe} --set seed={plan.recipe.seed + 1}",
+        f"posttrain show {address}{_in_store(store)}",
+        f"posttrain logs {stage} --run {plan.recipe.name}{_in_store(store)}",
+        run_command(recipe, further, store),
     ]
 
 

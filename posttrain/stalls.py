@@ -40,14 +40,18 @@ class Link:
 
 
 def told(store: Store, run: str) -> dict[str, Any]:
-    """`{"run", "going_on", "last", "links", "chain", "culprit", "advice"}` as JSON values."""
+    """How a run stands, as JSON values.
+
+    `{"run", "going_on", "finished", "last", "links", "chain", "culprit", "advice"}`.
+    """
     journal = Journal(store, run)
     bounds = journal.archived().stalls
     events = _of_last_start(journal.events())
     ends = [e for e in events if e["event"] == "stalled" or e.get("retried") is False]
     last = ends[-1] if ends else None
     holding = holder(store, run)
-    found: dict[str, Any] = {"run": run, "going_on": False, "last": last}
+    finished = any(e["event"] == "run finished" for e in events)
+    found: dict[str, Any] = {"run": run, "going_on": False, "finished": finished, "last": last}
     if holding is None or not holding.held:
         return found | {"links": [], "chain": [], "culprit": None, "advice": ""}
     links = gathered(journal, bounds, holding, events)
@@ -159,7 +163,7 @@ def _parts(journal: Journal, stage: str, bounds: Bounds, used: tuple[str, ...]) 
     if handle.is_file():
         pid = int(json.loads(handle.read_bytes())["pid"])
         process = processes.process(pid)
-        link = Link(f"{stage}/job", process.title[:60] if process else "gone", pids=(pid,))
+        link = Link(f"{stage}/job", _shortened(process.title) if process else "gone", pids=(pid,))
         yield _judged(link, [process] if process else [], f"see {work / 'log'}")
 
 
@@ -177,7 +181,7 @@ def _services(events: list[dict[str, Any]], bounds: Bounds, ours: list[Process])
 
 def _stray(process: Process, stages: list[Link]) -> dict[str, Link]:
     """A stopped process of which it is not known whose it is: every running stage waits for it."""
-    link = Link(f"process {process.pid}", process.title[:60], pids=(process.pid,))
+    link = Link(f"process {process.pid}", _shortened(process.title), pids=(process.pid,))
     link = _judged(link, [process], "the run ends once a bound has passed")
     waiting = [replace(stage, waits_for=(*stage.waits_for, link.name)) for stage in stages]
     return {each.name: each for each in (link, *waiting)}
@@ -198,10 +202,15 @@ def _judged(link: Link, mine: list[Process], otherwise: str) -> Link:
     return link
 
 
+def _shortened(title: str) -> str:
+    return title if len(title) <= 60 else f"{title[:57]}..."
+
+
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
     """What `told` found, for people."""
     if not found["going_on"]:
-        yield f"{found['run']} is not going on{_why(found['last'])}"
+        end = " has finished" if found["finished"] else " is not going on"
+        yield f"{found['run']}{end}{_why(found['last'])}"
         return
     for depth, link in enumerate(found["chain"]):
         yield f"{'  ' * depth}{'waits for ' if depth else ''}{_line(link)}"

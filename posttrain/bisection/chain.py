@@ -52,15 +52,23 @@ def _chain(store: Store, good: Artifact, bad: Artifact) -> list[_Link]:
     while links[0].made.address != good.address:
         source = _source(store, links[0].made)
         if source is None:
-            known = ", ".join(link.made.address for link in links)
-            raise ValueError(
-                f"{bad.address} was not made from {good.address}; it comes from {known}: "
-                "name one of these, or another --bad"
-            )
+            cure = _cure(store, links, good)
+            raise ValueError(f"{bad.address} was not made from {good.address}{cure}")
         links.insert(0, source)
     if len(links) == 1:
         raise ValueError(f"--good and --bad are both {bad.address}; name two checkpoints")
     return links
+
+
+def _cure(store: Store, links: list[_Link], good: Artifact) -> str:
+    """What to say where `good` is not among `links`, which lead to the bad end."""
+    *before, bad = (link.made.address for link in links)
+    if before:
+        return f"; it comes from {', '.join(before)}: name one of these, or another --bad"
+    above = _source(store, good)
+    while above is not None and above.made.address != bad:
+        above = _source(store, above.made)
+    return ", but that from it: exchange --good and --bad" if above else "; it comes from no other"
 
 
 def _source(store: Store, made: Artifact) -> _Link | None:

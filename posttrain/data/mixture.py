@@ -108,7 +108,7 @@ PartsField = Annotated[
 
 
 def _share(part: Part) -> str:
-    return "none" if part.share is None else f"{part.share:.4g}"
+    return "none" if part.share is None else f"{part.share * 100:.4g}%"
 
 
 def shares(parts: Mapping[str, Part], sizes: Mapping[str, Size]) -> dict[str, float]:

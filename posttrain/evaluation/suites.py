@@ -4,21 +4,33 @@ Always holds: a suite names the split it reads, and two suites that are equal me
 thing: all that decides a figure but the checkpoint, the rows and the seed is in the suite.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
-    StringConstraints,
     model_validator,
 )
 
 from posttrain.names import Name
 
-Split = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*\.(train|holdout)$")]
+_SPLIT = re.compile(r"[a-z][a-z0-9_-]*\.(train|holdout)")
+
+
+def _a_split(value: str) -> str:
+    if not _SPLIT.fullmatch(value):
+        raise ValueError(
+            f"write ENTRY.train or ENTRY.holdout, of an entry of `data` (it is {value[:60]!r})"
+        )
+    return value
+
+
+Split = Annotated[str, AfterValidator(_a_split)]
 """A data artifact and one of its splits, e.g. `prompts.holdout`."""
 
 

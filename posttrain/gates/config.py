@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from posttrain.gates.correction import holm
-from posttrain.names import Name
+from posttrain.names import Name, nearest
 from posttrain.quantities import Points, Share
 
 Test = Literal["mcnemar", "bootstrap"]
@@ -120,6 +120,8 @@ UNWAIVABLE = ("equivalence", "sign_off")
 
 
 def _named(value: object) -> object:
+    if isinstance(value, str) and value not in UNWAIVABLE:
+        raise ValueError(f"unknown gate: {value[:60]!r}; {nearest(value, UNWAIVABLE)}")
     return {value: True} if value in UNWAIVABLE else value
 
 

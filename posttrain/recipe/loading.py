@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from posttrain import stages
-from posttrain.names import nearest
+from posttrain.names import near, nearest
 from posttrain.recipe import variants
 from posttrain.recipe.document import Location
 from posttrain.recipe.schema import KIND_OF_DATA, Envelope, Recipe, Stage
@@ -142,19 +142,34 @@ def _lines(
 ) -> Iterator[str]:
     """One line for each place in the recipe; what the branches of a union say of it is joined."""
     told: dict[Location, list[str]] = {}
+    absent, misspelt = set[Location](), set[Location]()
     for error in fault.errors(include_url=False):
+        if _enough(error):
+            continue
         written = _written(error, raw)
         full = (*location, *written)
         if error["type"] == "extra_forbidden":
             known = _known_keys(_describing(model, raw), written[:-1])
             message = _unknown(f"key in {_dotted(full[:-1])}", str(full[-1]), known)
+            misspelt |= {(*full[:-1], key) for key in near(str(full[-1]), known)}
         else:
             message = _message(error, _dotted(full))
+        if error["type"] == "missing":
+            absent.add(full)
         told.setdefault(full, []).append(message)
     for full, messages in told.items():
+        if full in absent & misspelt:
+            continue  # It is there under another name, and that is told.
         first, *others = dict.fromkeys(messages)
         more = [other.removeprefix(f"{_dotted(full)}: ") for other in others]
         yield f"{source.where(full)}: {', or '.join([first, *more])}"
+
+
+def _enough(error: ErrorDetails) -> bool:
+    """Whether it says that too few are there only because of a fault told of one of them."""
+    least = error.get("ctx", {}).get("min_length", 0)
+    given = error.get("input")
+    return error["type"] == "too_short" and isinstance(given, list | tuple) and len(given) >= least
 
 
 def _message(error: ErrorDetails, name: str) -> str:

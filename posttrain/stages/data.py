@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from posttrain.data import manifest
 from posttrain.data.generators import GENERATORS, Derived, Splits
+from posttrain.names import nearest
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 from posttrain.stages.files import tokenized
 
@@ -23,8 +24,8 @@ class Config(StageConfig):
     @model_validator(mode="after")
     def _check_parameters(self) -> Self:
         if self.generate not in GENERATORS:
-            known = ", ".join(sorted(GENERATORS))
-            raise ValueError(f"unknown generator {self.generate[:60]!r}; known: {known}")
+            told = nearest(self.generate, GENERATORS)
+            raise ValueError(f"unknown generator {self.generate[:60]!r}; {told}")
         self.parameters()
         return self
 

@@ -70,7 +70,8 @@ def test_ends_that_are_not_good_and_bad_are_refused_before_a_search(
     told = run(tmp_path, base, broken, "--least", "0")
     assert "--bad is not bad" in told.err
     away = run(tmp_path, sft, base)
-    assert f"{base.address} was not made from {sft.address}" in away.err
+    assert f"{base.address} was not made from {sft.address}, but that from it" in away.err
+    assert "exchange --good and --bad" in away.err
     assert "are both" in run(tmp_path, sft, sft).err
 
 

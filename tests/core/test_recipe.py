@@ -47,7 +47,7 @@ def keys(plan: Plan) -> dict[str, str]:
         ("kind: tokenizer", "kind: tokenize", r"r.yaml:9: unknown stage kind.*'tokenizer'"),
         ("tiny.corpus", "tiny.corpse", r"r.yaml:5: data.corpus.*unknown generator 'tiny.corpse'"),
         ("documents: 64", "documentz: 64", r"r.yaml:5: .*documentz"),
-        ("[corpus, dialogues]", "[corpus, dialogs]", r"r.yaml:8: .*did you mean 'dialogues'"),
+        ("[corpus, dialogues]", "[corpus, dialogs]", r"r.yaml:10: .*did you mean 'dialogues'"),
         ("  tokens:", "  corpus:", r"'corpus' is declared twice"),
         ("backend: cpu", "backend: tpu", r"r.yaml:3: backend: .*'tpu'"),
         ("data:\n", "data:\n  - x: [\n", r"r.yaml:\d+: not valid YAML"),
@@ -58,6 +58,31 @@ def test_one_clear_line(tmp_path: Path, old: str, new: str, message: str) -> Non
     with pytest.raises(ValueError, match=message) as fault:
         plan_of(tmp_path, SMALL.replace(old, new, 1))
     assert "Traceback" not in str(fault.value)
+
+
+GATED = """promote:
+  checkpoint: tokens
+  to: candidate
+  gates: [{suite: chains, against: tokens, superior_by: BAR}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("vocabulary:", "vocabulry:", "stages.tokens: 'vocabulry'; did you mean 'vocabulary'?"),
+        ("BAR", "25%", "superior_by: a difference carries its unit: write `25 points`"),
+        ("BAR", "5", "superior_by: a difference carries its unit: write `5 points`"),
+        ("{suite: chains, against: tokens, superior_by: BAR}", "equivalent",
+         "unknown gate: 'equivalent'; did you mean 'equivalence'?"),
+    ],
+)  # fmt: skip
+def test_one_fault_is_told_once(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = SMALL + (GATED if old in GATED else "")
+    with pytest.raises(ValueError, match=r"r.yaml") as fault:
+        plan_of(tmp_path, text.replace(old, new))
+    assert str(fault.value).endswith(message)
+    assert "\n" not in str(fault.value)
 
 
 SERVED = SMALL + "services:\n  rewards:\n    verifiers: [answer]\n"
@@ -87,6 +112,29 @@ def test_a_reward_service_that_cannot_be_is_refused(
     with pytest.raises(ValueError, match=message) as fault:
         plan_of(tmp_path, SERVED.replace("verifiers: [answer]", rewards))
     assert len(str(fault.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("services.rewards.verifiers=[answer, rules]",
+         r"quickstart.yaml:75: stages.rl.sources.formulas.verifier: .* has no 'math'"),
+        ("stages.rl.sources.sums.verifier=anser",
+         r"stages.rl.sources.sums.verifier: services.rewards.verifiers has no 'anser'"),
+        ("suites.answers.data=dialogues.holdout",
+         r"suite answers reads dialogues.holdout, and dialogues has train alone"),
+        ("suites.answers.data=sum.holdout", r"suite answers reads 'sum', .* did you mean 'sums'"),
+        ("suites.answers.data=sums", r"suites.answers.data: write ENTRY.train or ENTRY.holdout"),
+        ("stages.scores.of=[stf]", r"the `of` of scores names 'stf', .* did you mean 'sft'"),
+        ("stages.sft.data={dialogues: 60%, manners: 60%}", r"got dialogues 60%, manners 60%"),
+    ],
+)  # fmt: skip
+def test_names_are_looked_up_before_anything_runs(
+    tmp_path: Path, change: str, message: str
+) -> None:
+    recipe = Path("recipes/quickstart.yaml")
+    with pytest.raises(ValueError, match=message):
+        resolve(load(recipe, [change]), Store(tmp_path))
 
 
 def test_verifiers_of_others_are_taken_as_they_are(tmp_path: Path) -> None:

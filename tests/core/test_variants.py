@@ -144,7 +144,7 @@ WRONG = {
         "      high: {batch: 2}\n",
         "      high: {batch: 2}\n  more:\n    {kind: sft, from: sft, data: talk, steps: 1,"
         " optimizer: {adamw: {lr: 1e-3}}}\n",
-        "16: more takes its input 'from' from 'sft', which is sft.low and sft.high; let a stage",
+        "17: more takes its input 'from' from 'sft', which is sft.low and sft.high; let a stage",
     ),
 }  # fmt: skip
 
