@@ -78,8 +78,7 @@ def test_vllm_calls_what_we_replace() -> None:
 
     import vllm.model_executor.layers.utils as layers
     import vllm.v1.engine.utils as engine
-    from vllm.config import VllmConfig, set_current_vllm_config
-from vllm.model_executor.layers import linear
+    from vllm.model_executor.layers import linear
 
     layer = torch.nn.Linear(2, 3)
     layers.dispatch_cpu_unquantized_gemm(layer, remove_weight=True)
