@@ -1,7 +1,8 @@
 """Whose move it is within an RL stage, read off its sample ledger.
 
 The trainer works once a batch of groups is ready, and until then waits for rollouts; these wait for
-verdicts where nothing is generated any more; verdicts come from the reward service.
+verdicts where nothing is generated any more; verdicts come from the reward service. Where all that
+is under way is ready, the trainer alone has a move.
 """
 
 from collections import Counter, deque
@@ -49,8 +50,10 @@ def _components(state: Account, times: dict[str, deque[float]]) -> Iterator[Comp
         "rollouts": f"{now['generating']} prompts generating, {now['queued']} queued",
         "verdicts": f"{now['verifying']} prompts verifying",
     }
+    if now["ready"] == now.total():
+        doing = {"trainer": doing["trainer"]}
     waits = {
-        "trainer": "" if now["ready"] >= batch else "rollouts",
+        "trainer": "" if now["ready"] >= batch or len(doing) == 1 else "rollouts",
         "rollouts": "verdicts" if now["verifying"] and not now["generating"] else "",
         "verdicts": "rewards" if now["verifying"] else "rollouts",
     }
