@@ -7,7 +7,7 @@ is said which figures are missing; on a CPU nobody asks.
 from posttrain.plan import Node, Plan
 from posttrain.simulation.measurements import Expectation, Measured, expected
 
-_TRAINING = ("sft", "rl", "dpo", "qrpo", "sdpo")
+_TRAINING = ("sft", "rl", "dpo", "qrpo", "sdpo", "followups")
 
 
 def of(plan: Plan) -> dict[str, Expectation]:

@@ -19,7 +19,7 @@ from posttrain.store import Artifact, Store
 _WHILE_TRAINING = 4
 """Weights, gradients' two moments and a copy: what a training checkpoint takes, in weights."""
 
-_TRAINING = ("pretrain", "sft", "rl", "dpo", "qrpo", "sdpo")
+_TRAINING = ("pretrain", "sft", "rl", "dpo", "qrpo", "sdpo", "followups")
 
 
 class Finding(NamedTuple):

@@ -77,6 +77,16 @@ def test_disk_is_measured_against_what_checkpoints_take(
     assert short["disk"].fault
 
 
+def test_the_disk_of_every_kind_that_trains_is_counted(adopted: Path) -> None:
+    data = "data.talks={generate: tiny.dialogues, rows: 8}"
+    stage = (
+        "stages.rl={kind: followups, from: base, data: talks, steps: 1, batch: 1, "
+        "optimizer: {adamw: {lr: 1e-4}}}"
+    )
+    found = {each.subject: each for each in quick(adopted, data, stage)}
+    assert found["disk"].told.startswith("about 0.02 GB for checkpoints; ")  # 3 MB and 4 x 3 MB
+
+
 def test_a_blocked_stage_is_a_fault(tmp_path: Path) -> None:
     recipe = write(tmp_path, RECIPE.replace(f", digest: {'d' * 64}", ""))
     (fault,) = quick(recipe)
