@@ -185,7 +185,7 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         super().on_init_end()
         self._alive()
         self._check_sync()
-        if self.watch and not self.watch.results.has(self.global_steps):
+        if self.watch and not self.watch.has(self.global_steps):
             self.watch.begin(self.global_steps)
 
     def on_sample_end(self) -> None:

@@ -66,9 +66,9 @@ class Results:
             if name in row
         }
 
-    def has(self, step: int) -> bool:
-        """Whether the weights of `step` were measured."""
-        return any(row["step"] == step for row in self.rows)
+    def of(self, step: int) -> set[str]:
+        """The suites on which the weights of `step` were measured."""
+        return {row["suite"] for row in self.rows if row["step"] == step}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -98,6 +98,10 @@ class Watch:
         """Whether the weights of `step` are among those to be measured."""
         return step % self._every == 0
 
+    def has(self, step: int) -> bool:
+        """Whether the weights of `step` were measured, on all suites: a crash may leave some."""
+        return {row["suite"] for row in self._rows} <= self.results.of(step)
+
     def begin(self, step: int) -> bool:
         """Begin to evaluate the weights of `step`; False if the one before is still going on.
 
@@ -117,7 +121,7 @@ class Watch:
         TimeoutError if no attempt ends for `patience` seconds.
         """
         self._join(patience)
-        if not self.results.has(step):
+        if not self.has(step):
             self.begin(step)
             self._join(patience)
 

@@ -99,10 +99,23 @@ def test_results_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
     path = tmp_path / "watch.jsonl"
     path.write_text(path.read_text() + '{"step": 6, "su')  # torn by a crash
     resumed = _watch(tmp_path, servers.attempt, resumed=2)
-    assert resumed.results.has(2)
-    assert not resumed.results.has(4)
+    assert resumed.has(2)
+    assert not resumed.has(4)
     resumed.finish(4, patience=30)
     assert [row["step"] for row in read(path)] == [2, 2, 4, 4]
+
+
+def test_an_evaluation_of_which_a_crash_left_some_suites_is_made_again(tmp_path: Path) -> None:
+    servers = Servers()
+    servers.go.set()
+    _watch(tmp_path, servers.attempt).finish(4, patience=30)
+    path = tmp_path / "watch.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0])  # Killed between two suites.
+    resumed = _watch(tmp_path, servers.attempt, resumed=4)
+    assert not resumed.has(4)
+    resumed.finish(4, patience=30)
+    assert resumed.has(4)
+    assert {row["suite"] for row in read(path)} == {"sums", "formulas"}
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=4), min_size=1))
