@@ -10,7 +10,7 @@ from pydantic import Field
 from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext, charter
 
-VERSION = 3
+VERSION = 4
 
 
 class Config(StageConfig):

@@ -20,7 +20,7 @@ from posttrain.quantities import Share
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext
 from posttrain.store import Artifact, write_durably
 
-VERSION = 1
+VERSION = 2
 TRIALS = "trials.jsonl"
 AUXILIARY = "auxiliary"
 """The fact that names the checkpoint by its address."""
