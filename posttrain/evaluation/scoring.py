@@ -41,14 +41,21 @@ PROBES: Mapping[type[Suite], Callable[..., dict[str, float]]] = {
 
 
 class Examiner:
-    """Loads a checkpoint, checked against its record, and measures it."""
+    """Loads a checkpoint, checked against its record, and measures it.
 
-    def __init__(self, checkpoint: Artifact, rewards_url: str, seed: int) -> None:
+    `alive` is called as a suite goes on, where that is known: with each answer to the harness.
+    """
+
+    def __init__(
+        self, checkpoint: Artifact, rewards_url: str, seed: int,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         facts = checkpoint.record.facts
         self._model = load_model(checkpoint.path, facts).eval()
         self._chat = ChatFormat.from_tokenizer(load_tokenizer(checkpoint.path, facts))
         self._rewards_url = rewards_url
         self._seed = seed
+        self._alive = alive
         self._folder = checkpoint.path / "model"
         self.versions = versions()
         self.harness: Ran | None = None
@@ -77,7 +84,7 @@ class Examiner:
         shown = suite.model_copy(update={"data": f"{suite.inputs()['suite']}.train"})
         train = read_rows(shown, data) if suite.fewshot else []
         context = self._model.config.max_position_embeddings
-        with served(self._model, self._chat) as url:
+        with served(self._model, self._chat, self._alive) as url:
             endpoint = Endpoint(url, self._folder.parent.name, self._folder, context)
             found, self.harness = measure(
                 endpoint, suite, read_rows(suite, data), seed=self._seed, train=train, keep=keep

@@ -1,7 +1,8 @@
 """Evaluate: scores checkpoints on held-out suites; each checkpoint becomes a node of its own."""
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Self
 
@@ -11,6 +12,9 @@ from posttrain.names import Name
 from posttrain.stages import Outcome, Progress, StageConfig, StageContext, charter
 
 VERSION = 4
+
+_EVERY = 5.0
+"""Seconds between two signs of life of a suite that is being measured."""
 
 
 class Config(StageConfig):
@@ -53,7 +57,8 @@ def run(context: StageContext[Config]) -> Outcome:
     from posttrain.evaluation.prompts import PromptScores
     from posttrain.evaluation.scoring import Examiner
 
-    examiner = Examiner(context.inputs["from"], context.services["rewards"], context.seed)
+    signs = _Signs(context)
+    examiner = Examiner(context.inputs["from"], context.services["rewards"], context.seed, signs)
     metrics: dict[str, float] = {}
     kept: dict[str, PromptScores] = {}
     harness: dict[str, dict[str, str]] = {}
@@ -67,9 +72,26 @@ def run(context: StageContext[Config]) -> Outcome:
             harness[name] = vars(examiner.harness)
         metrics |= {f"{name}.{metric}": value for metric, value in found.items()}
         shown = {name: found["accuracy"]} if suite.may_steer else {}
-        context.report(Progress(done, len(context.suites), phase="suites", metrics=shown))
+        signs.measured(done, shown)
     (context.output / "metrics.json").write_text(json.dumps(metrics, indent=1))
     scores = {name: found.told() for name, found in kept.items()}
     (context.output / "scores.json").write_text(json.dumps(scores))
     ran = {"harness": harness} if harness else {}
     return Outcome(metrics, {"versions": examiner.versions, **ran})
+
+
+class _Signs:
+    """Signs of life: after each suite, and within one every `_EVERY` seconds when it is called."""
+
+    def __init__(self, context: StageContext[Config]) -> None:
+        self._report, self._suites = context.report, len(context.suites)
+        self._done, self._told = 0, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._told >= _EVERY:
+            self.measured(self._done, {})
+
+    def measured(self, done: int, figures: Mapping[str, float]) -> None:
+        """So many suites are measured; `figures` may be shown."""
+        self._done, self._told = done, time.monotonic()
+        self._report(Progress(done, self._suites, phase="suites", metrics=figures))

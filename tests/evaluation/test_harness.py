@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -21,6 +22,7 @@ from posttrain.evaluation.harness.endpoint import served
 from posttrain.evaluation.harness.measuring import Endpoint, figures, measure, task_digest
 from posttrain.evaluation.prompts import PromptScores, drop
 from posttrain.evaluation.suites import Harness, Suite
+from posttrain.stages import Progress, evaluate
 from tests.evaluation.tiny_model import chat_format, model
 
 pytest.importorskip("lm_eval", reason="the extra `harness` is not installed")
@@ -228,6 +230,31 @@ def test_echoed_log_probabilities_are_the_models(url: str, ids: list[int]) -> No
     assert found[0] is None
     assert found[1:-1] == pytest.approx([float(logs[at, t]) for at, t in enumerate(ids[1:])])
     assert len(found) == len(ids) + 1
+
+
+def test_each_answer_is_a_sign_of_life() -> None:
+    """A task may take hours: without signs within it, its stage would be taken for stalled."""
+    signs: list[None] = []
+    with served(MODEL, CHAT, lambda: signs.append(None)) as place:
+        for number in range(1, 4):
+            asked(place, prompt=[4, 5], max_tokens=1)
+            assert len(signs) == number
+
+
+def test_a_suite_that_goes_on_gives_a_sign_every_some_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Progress] = []
+    context: Any = SimpleNamespace(report=told.append, suites={"one": None, "two": None})
+    signs = evaluate._Signs(context)
+    signs()
+    assert told == [], "it has only begun"
+    signs.measured(1, {"one": 0.5})
+    monkeypatch.setattr(evaluate, "_EVERY", 0.0)
+    signs()
+    assert [(sign.step, sign.steps, dict(sign.metrics)) for sign in told] == [
+        (1, 2, {"one": 0.5}), (1, 2, {}),
+    ]  # fmt: skip
 
 
 def test_a_generation_is_cut_at_a_stop(url: str) -> None:
