@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 Body = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ class Endpoint:
 
     def __init__(self, url: str, model: str, *, key: str | None = None, patience: float = 120.0):
         parts = urlsplit(url if "//" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
             raise ValueError(f"{url!r} is no URL of an endpoint; write http://HOST:PORT/v1")
         self.model, self.patience = model, patience
         self.base = parts.path.rstrip("/")
@@ -139,6 +139,14 @@ class Endpoint:
                 return True
             finally:
                 connection.close()
+        return False
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether the port is one, or left out."""
+    try:
+        return parts.port != 0
+    except ValueError:
         return False
 
 

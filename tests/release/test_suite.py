@@ -188,6 +188,9 @@ def test_nothing_but_skips_is_no_pass(served: Served) -> None:
 def test_a_url_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no URL of an endpoint; write http://HOST:PORT/v1"):
         Endpoint("ftp://there", MODEL)
+    for port in ("99999", "0", "eighty"):  # A wrong port is no fault of the model's.
+        with pytest.raises(ValueError, match=r"no URL of an endpoint; write http://HOST:PORT/v1"):
+            Endpoint(f"http://127.0.0.1:{port}/v1", MODEL)
 
 
 def test_nobody_at_an_address_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
