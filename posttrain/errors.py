@@ -113,7 +113,8 @@ _BY_TYPE: tuple[tuple[type[Exception], Kind], ...] = (
 """The first that fits tells."""
 
 _UNUSABLE = (
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR,
+    errno.ENAMETOOLONG,
 )  # fmt: skip
 """Faults of a path we were given, rather than of the machine."""
 
@@ -152,6 +153,6 @@ def _of_others(module: str) -> bool:
 def _told_of_system(fault: OSError) -> tuple[str, Kind]:
     if fault.errno == errno.ENOSPC:
         return "disk full; free some space and run the same command again", DISK_FULL
-    if fault.errno in _UNUSABLE:
+    if fault.errno in _UNUSABLE and fault.filename is not None:
         return f"{fault.filename} cannot be used: {fault.strerror}", UNUSABLE_PATH
     return str(fault), SYSTEM

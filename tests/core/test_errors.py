@@ -51,6 +51,8 @@ FAULTS = [
     (ValueError("r.yaml:1: no"), errors.WRONG_INPUT),
     (invalid(), errors.WRONG_VALUE),
     (PermissionError(errno.EACCES, "Permission denied", "x"), errors.UNUSABLE_PATH),
+    (FileNotFoundError(errno.ENOENT, "No such file", "no_folder/x.svg"), errors.UNUSABLE_PATH),
+    (FileNotFoundError(errno.ENOENT, "No such file"), errors.SYSTEM),
     (ModuleNotFoundError("no torch", name="torch"), errors.NOT_INSTALLED),
     (ModuleNotFoundError("no such", name="posttrain.nothing"), errors.INTERNAL),
     (Refused("gate"), errors.GATE_REFUSED),
@@ -72,5 +74,7 @@ def test_each_fault_has_its_kind(fault: Exception, kind: Kind) -> None:
 def test_an_error_line_ends_with_its_code(tmp_path: Path) -> None:
     wrong = ended(tmp_path, "plan", str(write(tmp_path, SMALL.replace("seed: 1", "seed: x"))))
     assert (wrong.code, wrong.err.endswith(" (E201)\n")) == (2, True)
+    nowhere = ended(tmp_path, "plan", str(write(tmp_path, SMALL)), "--svg", "no_folder/x.svg")
+    assert (nowhere.code, nowhere.err.endswith(" (E204)\n")) == (2, True)
     misused = ended(tmp_path, "plan")
     assert (misused.code, misused.err.endswith(" (E202)\n")) == (2, True)
