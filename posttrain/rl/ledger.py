@@ -11,7 +11,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def _cut(path: Path) -> int:
 def _lines(path: Path) -> Iterator[tuple[Event, int]]:
     """Each event, and how many bytes its line has."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        for number, line in enumerate(stream):
+        for number, line in enumerate(_read(stream, path)):
             event = _sound(line, number)
             if event is None:
                 if any(_sound(later) is not None for later in stream):
@@ -132,6 +133,14 @@ def _lines(path: Path) -> Iterator[tuple[Event, int]]:
                     )
                 return
             yield event, len(line)
+
+
+def _read(stream: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    """The lines of a stream; ValueError if what was compressed is not whole."""
+    try:
+        yield from stream
+    except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
+        raise ValueError(f"{path} is damaged: {fault}; bring it back from a copy") from None
 
 
 def _sound(line: bytes, number: int | None = None) -> Event | None:

@@ -206,6 +206,15 @@ def test_an_archive_reads_the_same_and_is_made_the_same_twice(tmp_path: Path) ->
     assert first == second
 
 
+def test_an_archive_that_is_cut_short_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / ARCHIVED
+    _step(Ledger(tmp_path / "log", 0, PLAN))
+    archive(tmp_path / "log", path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"ledger.jsonl.gz is damaged"):
+        list(Events(path))
+
+
 def test_an_account_that_does_not_add_up_says_what() -> None:
     found = Account()
     found.apply({"event": "begun", **PLAN})
