@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,9 @@ from typing import Any, NamedTuple, TextIO
 
 from posttrain.store import Store
 from posttrain.warden import sweep
+
+_LOOKING = 1.0
+"""Seconds after which whoever has the lock does not merely look."""
 
 
 @contextmanager
@@ -24,12 +28,8 @@ def held(store: Store, run: str) -> Iterator[str]:
     path = _path(store, run)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"run {run} is already going on ({_holder(stream)}); wait or stop it"
-            ) from None
+        if not _locked(stream):
+            raise ValueError(f"run {run} is already going on ({_holder(stream)}); wait or stop it")
         if earlier := _content(stream):
             sweep(str(earlier["token"]))
         store.clear(run)
@@ -39,6 +39,20 @@ def held(store: Store, run: str) -> Iterator[str]:
         stream.flush()
         os.fsync(stream.fileno())
         yield token
+
+
+def _locked(stream: TextIO) -> bool:
+    """Whether the lock is ours now; one that merely looks (`holder`) has it for an instant."""
+    deadline = time.monotonic() + _LOOKING
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOKING / 20)
+        else:
+            return True
 
 
 def renew(store: Store, run: str) -> None:

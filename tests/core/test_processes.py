@@ -1,9 +1,11 @@
 """Leases, the warden and local jobs, with real processes that are really killed."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from posttrain.launchers import launcher
 from posttrain.launchers.local import LocalLauncher
-from posttrain.lease import held
+from posttrain.lease import held, holder
 from posttrain.store import Store
 from posttrain.warden import VARIABLE, Warden, marked, sweep
 from tests.waiting import eventually
@@ -28,6 +30,21 @@ with Warden(sys.argv[1]):
     print("ready", flush=True)
     time.sleep(60)
 """
+
+
+def test_who_merely_looks_at_a_lease_keeps_no_run_from_starting(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with held(store, "r"):
+        pass
+    with (tmp_path / "runs/r/lease.json").open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)  # As `posttrain stalls` does for an instant.
+        threading.Timer(0.2, fcntl.flock, (stream.fileno(), fcntl.LOCK_UN)).start()
+        with held(store, "r"):
+            seen = holder(store, "r")
+    assert seen is not None
+    assert seen.held
+    with held(store, "r"), pytest.raises(ValueError, match="run r is already going on"):
+        held(store, "r").__enter__()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
