@@ -70,6 +70,7 @@ BROKEN: list[tuple[bytes, str]] = [
     (lines([{"tokens": [1, 2], "mask": [0]}]), "row 1: mask: has 1 values for 2 tokens"),
     (lines([{"tokens": [1, 2.5]}]), "row 1: tokens[1]: must be a token id, is 2.5"),
     (b'{"text": "a", "text": "b"}\n', "row 1: is not JSON: key 'text' comes twice"),
+    (b'{"text": "a", "x": -1e999}\n', "row 1: is not JSON: -1e999 is beyond what a number can be"),
     (lines([ASKED, {"question": "?"}]), "row 2: has no messages, prompt, text or tokens"),
 ]
 

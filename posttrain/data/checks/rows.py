@@ -5,6 +5,7 @@ known by its place, since ids may repeat.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +127,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused)
+def _finite(digits: str) -> float:
+    """A number; one that overflows would be written as `Infinity`, which is not JSON."""
+    if math.isinf(value := float(digits)):
+        raise ValueError(f"{digits[:60]} is beyond what a number can be")
+    return value
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused, parse_float=_finite)
 
 
 def texts(content: Content) -> Iterator[Text]:
