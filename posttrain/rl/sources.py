@@ -6,7 +6,7 @@ holds it up. Decisions alone: whoever asks acts on them.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from posttrain.rl.account import Account
@@ -48,10 +48,13 @@ class Starved(NamedTuple):
 
 
 class Faults:
-    """Groups lost to faults, by source; `limits` are those that a source is dropped above."""
+    """Groups lost to faults, by source; `limits` are those that a source is dropped above.
 
-    def __init__(self, limits: Mapping[str, float]) -> None:
-        self._limits = dict(limits)
+    What those `dropped` before still lose, of what is under way, drops nothing again.
+    """
+
+    def __init__(self, limits: Mapping[str, float], dropped: Iterable[str] = ()) -> None:
+        self._limits = {**limits, **dict.fromkeys(limits.keys() & set(dropped), 1.0)}
         self._lost = {source: deque[bool](maxlen=JUDGED) for source in limits}
 
     def limited(self, source: str) -> bool:
@@ -80,11 +83,13 @@ class Faults:
 class Balance:
     """What each source gave in the last `WINDOW` steps, against `shares` (sum 1).
 
-    `account` is as it was before the first of them.
+    `account` is as it was before the first of them; of sources dropped by then none is expected.
     """
 
     def __init__(self, shares: Mapping[str, float], account: Account) -> None:
         self._shares = dict(shares)
+        for source in account.dropped_sources:
+            self.drop(source)
         self._totals = deque([_totals(account)], maxlen=WINDOW + 1)
 
     def drop(self, source: str) -> None:

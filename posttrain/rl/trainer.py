@@ -79,7 +79,10 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         self._limits = config.limits
         self.watch: Watch | None = None
         limits = {name: source.drop_above for name, source in config.sources.items()}
-        self._apart = Faults({name: limit for name, limit in limits.items() if limit is not None})
+        self._apart = Faults(
+            {name: limit for name, limit in limits.items() if limit is not None},
+            ledger.account.dropped_sources,
+        )
         super().__init__(resolved)
 
     def _build_replay_buffer(self) -> BoundedBuffer:

@@ -116,3 +116,25 @@ def test_of_a_dropped_source_nothing_is_expected_and_more_of_the_others() -> Non
     _steps(balance, account, a=19, b=0, count=WINDOW)
     account.by_source.setdefault("c", type(account.counts)())
     assert [(starved.source, starved.share) for starved in balance.starved(account)] == [("c", 0.5)]
+
+
+def _resumed() -> Account:
+    """The account of a run that goes on from a checkpoint, and had dropped `b` before that."""
+    found = _account()
+    found.apply({"event": "source_dropped", "source": "b", "why": "faults", "step": 1})
+    return found
+
+
+def test_a_resumed_run_drops_no_source_again_for_what_was_under_way() -> None:
+    faults = Faults({"a": 0.0, "b": 0.0}, _resumed().dropped_sources)
+    faults.add("b", lost=True)
+    assert faults.excess() == {}
+    faults.add("a", lost=True)
+    assert faults.excess().keys() == {"a"}
+
+
+def test_a_resumed_run_expects_nothing_of_a_source_dropped_before() -> None:
+    account = _resumed()
+    balance = Balance(SHARES, account)
+    _steps(balance, account, a=20, b=0, count=WINDOW)
+    assert balance.starved(account) == []
