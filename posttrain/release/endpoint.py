@@ -4,12 +4,19 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 Body = Mapping[str, Any]
 
+_PIECE = 1 << 16
 _BEFORE_GONE = 2.0
 """Seconds after which an endpoint that did not answer is asked whether it is there at all."""
 
@@ -97,7 +104,7 @@ class Endpoint:
         connection = self._connection(self.patience)
         try:
             response = self._asked(connection, method, path, body)
-            text = response.read().decode("utf-8", "replace")
+            text = _whole(response, self.patience).decode("utf-8", "replace")
         except (OSError, HTTPException) as fault:
             raise self._lost(path, fault) from None
         finally:
@@ -132,7 +139,7 @@ class Endpoint:
         for patience in (5.0, 15.0):
             connection = self._connection(patience)
             try:
-                self._asked(connection, "GET", f"{self.base}/models", None).read()
+                _whole(self._asked(connection, "GET", f"{self.base}/models", None), patience)
             except (OSError, HTTPException):
                 time.sleep(_BEFORE_GONE)
             else:
@@ -161,9 +168,29 @@ def _events(response: HTTPResponse, deadline: float) -> tuple[list[Any], bool]:
 
 
 def _data(response: HTTPResponse, deadline: float) -> Iterator[str]:
-    for line in response:
-        if time.monotonic() > deadline:
-            raise TimeoutError
+    for line in _lines(response, deadline):
         text = line.decode("utf-8", "replace").strip()
         if text.startswith("data:"):
             yield text.removeprefix("data:").strip()
+
+
+def _lines(response: HTTPResponse, deadline: float) -> Iterator[bytes]:
+    rest = b""
+    for piece in _pieces(response, deadline):
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+    yield rest
+
+
+def _whole(response: HTTPResponse, patience: float) -> bytes:
+    return b"".join(_pieces(response, time.monotonic() + patience))
+
+
+def _pieces(response: HTTPResponse, deadline: float) -> Iterator[bytes]:
+    """The body as it comes; TimeoutError after `deadline` (monotonic), however it drips."""
+    while piece := response.read1(_PIECE):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        yield piece
+    if response.length:
+        raise IncompleteRead(b"", response.length)

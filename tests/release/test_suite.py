@@ -2,14 +2,16 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from posttrain.release.check import Result
 from posttrain.release.core import stop_text
-from posttrain.release.endpoint import Endpoint, Gone
+from posttrain.release.endpoint import Endpoint, Gone, Unanswered
 from posttrain.release.probe import Probe
 from posttrain.release.suite import CHECKS, GROUPS, Report, chosen, identity, run
 from tests.release.conftest import Served
@@ -177,6 +179,34 @@ def test_an_answer_that_never_comes_fails_its_check_alone(served: Served) -> Non
     [found] = run(probe, [check for check in CHECKS if check.name == "health"]).results
     assert found.outcome == "fail"
     assert "/health was not answered" in found.reason
+
+
+class Dripping(BaseHTTPRequestHandler):
+    """Sends a byte now and then for ever, but for /models, which it answers."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            while not self.path.endswith("/models"):
+                self.wfile.write(b" ")
+                time.sleep(0.05)
+
+    do_POST = do_GET
+
+    def log_message(self, *told: object) -> None:
+        """Nothing is printed."""
+
+
+def test_an_answer_that_drips_for_ever_is_given_no_more_than_the_patience() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = Endpoint(f"http://127.0.0.1:{server.server_port}/v1", MODEL, patience=0.3)
+        with pytest.raises(Unanswered, match="/health was not answered"):
+            endpoint.beside("/health")
+        with pytest.raises(Unanswered, match="/chat/completions was not answered"):
+            endpoint.stream("/chat/completions", {})
+        server.shutdown()
 
 
 def test_nothing_but_skips_is_no_pass(served: Served) -> None:
