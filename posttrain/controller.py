@@ -184,7 +184,8 @@ class Controller:
 
     def _check(self, stage: str, part: str, signs: Sequence[float]) -> None:
         """Stalled if `part` of `stage`, which gave `signs`, has been silent for too long."""
-        silence = self._silences.silence(part, signs[-1] if signs else None)
+        # Signs are stamped to the millisecond, in which there may be two.
+        silence = self._silences.silence(part, (len(signs), *signs[-1:]))
         bound = self.plan.recipe.stalls.earned(signs)
         if silence <= bound:
             return

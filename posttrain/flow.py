@@ -1,8 +1,8 @@
 """Whose move it is within an RL stage, read off its sample ledger.
 
 The trainer works once a batch of groups is ready, and until then waits for rollouts; these wait for
-verdicts where nothing is generated any more, and for the trainer where nothing is under way that is
-not ready; verdicts come from the reward service.
+verdicts where nothing is generated any more; verdicts come from the reward service. Where all that
+is under way is ready, the trainer alone has a move.
 """
 
 from collections import Counter, deque
@@ -50,16 +50,13 @@ def _components(state: Account, times: dict[str, deque[float]]) -> Iterator[Comp
         "rollouts": f"{now['generating']} prompts generating, {now['queued']} queued",
         "verdicts": f"{now['verifying']} prompts verifying",
     }
-    unready = now["queued"] + now["generating"] + now["verifying"]
+    if now["ready"] == now.total():
+        doing = {"trainer": doing["trainer"]}
     waits = {
-        "trainer": "rollouts" if unready and now["ready"] < batch else "",
-        "rollouts": _rollouts_wait_for(now) if unready else "trainer",
+        "trainer": "" if now["ready"] >= batch or len(doing) == 1 else "rollouts",
+        "rollouts": "verdicts" if now["verifying"] and not now["generating"] else "",
         "verdicts": "rewards" if now["verifying"] else "rollouts",
     }
     begun = min(each[0] for each in times.values())
     for name, told in doing.items():
         yield Component(name, tuple(times.get(name) or (begun,)), told, waits[name])
-
-
-def _rollouts_wait_for(now: Counter[str]) -> str:
-    return "verdicts" if now["verifying"] and not now["generating"] else ""

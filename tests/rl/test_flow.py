@@ -48,6 +48,6 @@ def test_rollouts_with_nothing_to_do_are_not_to_blame_for_a_long_step(
     for prompt in range(2):
         generated(ledger, prompt)
         scored(ledger, prompt)
-    assert waits(tmp_path) == {"trainer": "", "rollouts": "trainer", "verdicts": "rollouts"}
+    assert waits(tmp_path) == {"trainer": ""}
     ledger.note("trained", step=1, prompts=[0, 1])
-    assert waits(tmp_path) == {"trainer": "", "rollouts": "trainer", "verdicts": "rollouts"}
+    assert waits(tmp_path) == {"trainer": ""}
