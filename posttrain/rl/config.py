@@ -14,6 +14,8 @@ from posttrain.backends import Profile
 from posttrain.names import Name
 from posttrain.quantities import Share
 from posttrain.rl.algorithm import ACTOR, ObjectiveConfig
+from posttrain.rl.degeneration import DegenerationConfig
+from posttrain.rl.tools import TurnsConfig
 from posttrain.training.optimizers import AdamWConfig
 
 MODEL = "actor_rollout_ref.model"
@@ -135,6 +137,8 @@ class RlConfig(_Strict):
     optimizer: OptimizerConfig = OptimizerConfig()
     lengths: LengthsConfig = LengthsConfig()
     temperature: PositiveFloat = 1.0
+    turns: TurnsConfig | None = None
+    degeneration: DegenerationConfig | None = None
     checkpoint_every: PositiveInt = 20
     watch: WatchConfig | None = None
     limits: LimitsConfig = LimitsConfig()

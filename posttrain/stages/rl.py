@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
@@ -98,10 +99,24 @@ def _place(context: StageContext[Config]) -> Place:
     place = Place(start.path / "model", work, recover(work / "checkpoints"), context.seed)
     prompts.freeze(context.config, data, chat, context.seed, place.prompts)
     prompts.hold_out(context.config, context.suites, data | held_out, chat, place.held_out)
-    loop = {
+    place.agents.write_text(json.dumps([_loop(context)]))
+    return place
+
+
+def _loop(context: StageContext[Config]) -> dict[str, Any]:
+    """verl's entry of the agent loop; ValueError if one of its tools has no service."""
+    from posttrain.rl.tools import SANDBOX_URL, Toolbox
+
+    config, sandbox = context.config, os.environ.get(SANDBOX_URL, "")
+    loop: dict[str, Any] = {
         "name": "answer",
         "_target_": "posttrain.rl.agent.AnswerLoop",
         "rewards": context.services["rewards"],
+        "room": config.lengths.response,
     }
-    place.agents.write_text(json.dumps([loop]))
-    return place
+    if config.turns:
+        Toolbox(config.turns.tools, sandbox)
+        loop |= {"turns": config.turns.model_dump_json(), "sandbox": sandbox}
+    if config.degeneration:
+        loop |= {"degeneration": config.degeneration.model_dump_json()}
+    return loop

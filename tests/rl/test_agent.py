@@ -63,7 +63,7 @@ async def _run(
     url: str, chat: ChatFormat, ids: list[int], patience: float = 20.0, **row: Any
 ) -> tuple[Any, Server]:
     server = Server(ids)
-    loop = AnswerLoop(server, chat.tokenizer, rewards=url, processor=None)
+    loop = AnswerLoop(server, chat.tokenizer, rewards=url, room=64, processor=None)
     async with RewardClient(url, patience=patience) as client:
         agent._clients[url] = client
         asked = {"item": json.dumps(ROW | row), "uid": "17", "session_id": 2}
@@ -162,7 +162,7 @@ def test_a_service_that_is_gone_is_a_fault(chat: ChatFormat) -> None:
 def test_what_a_verifier_gets(
     chat: ChatFormat, verifier: str, offered: bool, given: str | None
 ) -> None:
-    """Text with its control tokens, but not for `answer`; answers where the tool is on offer."""
+    """Text with its control tokens but the last, not for `answer`; answers where it is offered."""
     ids = _response(chat, given=given)
     row = ROW | {"verifier": verifier, "answer_tool": offered, "parameters": {"a": 1}}
     item = agent.to_verify(chat, row, ids, None if given is None else [given])
@@ -174,9 +174,8 @@ def test_what_a_verifier_gets(
     assert item.answers == (answers if offered else None)
     assert item.response is not None
     assert item.response.startswith("<|inner_prefix|>")
-    assert item.response.endswith("<|assistant_end|>")
     assert ("<|tools_prefix|>" in item.response) == (given is not None)
-    assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids
+    assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids[:-1]
 
 
 def test_one_client_serves_all_trajectories_of_a_process() -> None:

@@ -237,8 +237,9 @@ def attempt(
     runner = Runner(config, place)
     runner._ledger = opened(config, place)
     made = Trainer(
-        settings, config, place.seed, runner._ledger, runner._tally, report, lambda: None
-    )
+        settings, config, place.seed, runner._ledger, runner._tally, report, lambda: None,
+        runner._live,
+    )  # fmt: skip
     rollouts = Rollouts(queue, runner, killer, faults)
     made.assemble(Weights(), rollouts, killer)
     made.fit(rollouts)
