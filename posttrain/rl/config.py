@@ -235,6 +235,11 @@ class Place:
         return self.work / "ledger.jsonl"
 
     @property
+    def capacity(self) -> Path:
+        """What the verifiers did when they were tried."""
+        return self.work / "capacity.json"
+
+    @property
     def resolved(self) -> Path:
         """The config that verl ran with."""
         return self.work / "verl.yaml"

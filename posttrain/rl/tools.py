@@ -1,8 +1,9 @@
 """Tools that a policy may call between its turns: declared, called, answered in text.
 
 Always holds: a call is answered, with an output or with what was wrong with it, and equal calls
-are answered alike; or ToolFaultError is raised, since the service behind a tool gave no answer,
-which is a fault of ours and of no response. No call lasts longer than its bound.
+are answered alike and at no great length; or ToolFaultError is raised, since the service behind a
+tool gave no answer, which is a fault of ours and of no response. No call lasts longer than its
+bound.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ SANDBOX_URL, SANDBOX_TOKEN = "SANDBOX_URL", "SANDBOX_TOKEN"
 MOST_CALLS = 8
 """Calls of one turn that are carried out."""
 
-LONGEST_OUTPUT = 2000
-"""Characters of an output; of a longer one its beginning is shown."""
+_LONGEST_ERROR = 300
+"""Characters of what a program died of."""
 
 _SECONDS = 5.0
 """CPU time of a program."""
@@ -118,7 +119,7 @@ class Toolbox:
         """One output for each of the parallel `calls`, in order; ToolFaultError."""
         excess = Output(f"error: at most {MOST_CALLS} calls at once", error=True)
         found = await asyncio.gather(*(self._call(call) for call in calls[:MOST_CALLS]))
-        return [*map(_shortened, found), *[excess] * len(calls[MOST_CALLS:])]
+        return [*found, *[excess] * len(calls[MOST_CALLS:])]
 
     async def _call(self, call: ToolCall) -> Output:
         tool = self._tools.get(call.name)
@@ -187,15 +188,9 @@ _ENDED = {
 
 def _printed(run: "TestResult") -> Output:
     """What a program printed, and how it ended unless well; nothing was expected of it."""
+    printed = f"{run.stdout}… (cut)" if run.truncated else run.stdout
     if run.verdict in ("OK", "WA"):
-        return Output(run.stdout)
+        return Output(printed)
     said = run.stderr.strip().splitlines()
     why = _ENDED.get(run.verdict) or (said[-1] if said else f"it ended with {run.exit_code}")
-    return Output(f"{run.stdout[:LONGEST_OUTPUT]}error: {why}", error=True)
-
-
-def _shortened(output: Output) -> Output:
-    left = len(output.text) - LONGEST_OUTPUT
-    if left <= 0:
-        return output
-    return output._replace(text=f"{output.text[:LONGEST_OUTPUT]}… ({left} more characters)")
+    return Output(f"{printed}error: {why[:_LONGEST_ERROR]}", error=True)

@@ -50,7 +50,7 @@ def run(context: StageContext[Config]) -> Outcome:
 
     backend = profile(context.backend)
     os.environ.update(backend.environment)  # verl picks its platform when first imported
-    from posttrain.rl import export, session
+    from posttrain.rl import capacity, export, session
     from posttrain.rl.workers import workers
 
     config, start = context.config, context.inputs["from"]
@@ -71,6 +71,12 @@ def run(context: StageContext[Config]) -> Outcome:
             context.report(Progress(done, config.steps, phase=phase, metrics=last))
 
         if step_of(place.resume) < config.steps:
+            took = log.rows[-1]["seconds"] if log.rows else None
+            context.report(Progress(step_of(place.resume), config.steps, phase="capacity"))
+            capacity.trial(
+                config, place.prompts, context.services["rewards"], context.seed, took,
+                place.capacity,
+            )  # fmt: skip
             session.train(config, place, backend, report, alive, executable)
     trained = latest(place.checkpoints)
     assert trained is not None

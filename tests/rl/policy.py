@@ -30,7 +30,13 @@ class Policy:
     def __post_init__(self) -> None:
         self._left = [list(turn) for turn in self.script]
 
-    async def generate(self, ids: list[int], parameters: dict[str, Any]) -> Said:
+    async def generate(
+        self, session: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]
+    ) -> Said:
+        """As verl's client."""
+        return await self.go_on(prompt_ids, sampling_params)
+
+    async def go_on(self, ids: list[int], parameters: dict[str, Any]) -> Said:
         """The next tokens."""
         self.requests.append((list(ids), dict(parameters)))
         turn = self._left[0] if self._left else []

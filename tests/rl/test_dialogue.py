@@ -28,7 +28,7 @@ def _call(*expressions: str) -> str:
 def _run(chat: ChatFormat, policy: Policy, **rules: Any) -> Dialogue:
     asked = {"room": 400, "most": 4, "tools": Toolbox(["calculator"])} | rules
     dialogue = Dialogue(chat, PROMPT, deliberation=True, rules=Rules(**asked))
-    asyncio.run(dialogue.run(policy.generate, {"temperature": 1.0}))
+    asyncio.run(dialogue.run(policy.go_on, {"temperature": 1.0}))
     return dialogue
 
 

