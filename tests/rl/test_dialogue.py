@@ -12,6 +12,7 @@ from posttrain.data.turn import ToolCall
 from posttrain.rl.degeneration import DegenerationConfig
 from posttrain.rl.dialogue import Dialogue, Rules
 from posttrain.rl.tools import Output, Toolbox, ToolFaultError
+from tests.data.checks.samples import chatml
 from tests.rl.policy import Policy, ids_of
 
 PROMPT = [1, 2, 3]
@@ -160,6 +161,25 @@ def test_one_turn_is_one_request_and_calls_nothing(chat: ChatFormat) -> None:
     assert policy.requests == [
         (PROMPT, {"temperature": 1.0, "max_tokens": 400, "stop_token_ids": chat.stop_ids})
     ]
+
+
+def test_where_calls_end_a_turn_outputs_come_between_turns() -> None:
+    """As ChatML has it: the verifier reads the last turn, the trainer the whole."""
+    form = chatml()
+    call = '<tool_call>{"name": "calculator", "arguments": {"expression": "3*4"}}</tool_call>'
+    asked: Any = [{"role": "user", "content": "x"}]
+    row: Any = {"messages": asked, "tools": [], "deliberation": False}
+    first = form.tokenizer.encode(f"{call}<|im_end|>", add_special_tokens=False)
+    second = form.tokenizer.encode("twelve<|im_end|>", add_special_tokens=False)
+    found = _run(form, Policy([first, second]))
+    calls = [{"name": "calculator", "arguments": {"expression": "3*4"}}]
+    asked += [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "content": "12"}]
+    prompt = form.render({**row, "messages": asked[:1]}, add_generation_prompt=True).ids
+    open_turn = form.render(row, add_generation_prompt=True).ids
+    assert prompt + found.ids == open_turn + second
+    assert found.said == second
+    assert found.turn().content == "twelve"
+    assert (found.turns, found.calls) == (2, {"calculator.ok": 1})
 
 
 def test_a_response_that_repeats_itself_is_ended_and_one_that_does_not_goes_on(
