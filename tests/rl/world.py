@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -257,8 +258,8 @@ def _pass_points(killer: Killer) -> None:
     killer.around(Weights, "save_checkpoint", "saving weights")
     killer.around(Queue, "save_checkpoint", "saving the queue")
     killer.around(Queue, "load_checkpoint", "loading the queue")
-    killer.around(checkpoints.os, "fsync", "fsync")
-    killer.around(checkpoints.shutil, "rmtree", "removing a checkpoint")
+    killer.around(os, "fsync", "fsync")
+    killer.around(shutil, "rmtree", "removing a checkpoint")
     killer.around(Path, "rename", "rename")
     write = Ledger._write
 
