@@ -19,6 +19,10 @@ ASKED: dict[str, dict[str, Any]] = {
     "tiny.requests": {"rows": 8, "holdout": 4},
     "tiny.needles": {"holdout": 4, "lengths": [64, 128]},
     "probes.refusals": {"holdout": 4, "sort": "harmful"},
+    "probes.functions": {"holdout": 10},
+    "probes.conversations": {"holdout": 4, "turns": [2, 4]},
+    "probes.languages": {"holdout": 4},
+    "probes.identity": {"holdout": 4},
 }
 
 

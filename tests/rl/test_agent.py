@@ -165,7 +165,7 @@ def test_a_service_that_is_gone_is_a_fault(chat: ChatFormat) -> None:
 def test_what_a_verifier_gets(
     chat: ChatFormat, verifier: str, offered: bool, given: str | None
 ) -> None:
-    """Text with its control tokens but the last, not for `answer`; answers where it is offered."""
+    """Text with its control tokens but the last, not for `answer`; answers where they count."""
     ids = _response(chat, given=given)
     row = ROW | {"verifier": verifier, "answer_tool": offered, "parameters": {"a": 1}}
     item = agent.to_verify(chat, row, ids, None if given is None else [given])
@@ -178,6 +178,7 @@ def test_what_a_verifier_gets(
     assert item.response is not None
     assert item.response.startswith("<|inner_prefix|>")
     assert ("<|tools_prefix|>" in item.response) == (given is not None)
+    assert ids[-1] in chat.stop_ids
     assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids[:-1]
 
 

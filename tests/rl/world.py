@@ -24,7 +24,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import HybridEngineMode
 from verl.utils.tensordict_utils import concat_tensordict
 
 from posttrain.backends import profile
-from posttrain.rl import buffer, checkpoints, prompts, trainer
+from posttrain.rl import buffer, prompts, trainer
 from posttrain.rl.account import Account, account, standing
 from posttrain.rl.checkpoints import announce, latest, recover, step_of
 from posttrain.rl.config import Place, RlConfig, overrides
