@@ -39,6 +39,11 @@ def note(work: Path, component: str, doing: str, waits_for: str = "") -> None:
     append(folder / f"{component}.jsonl", {"doing": doing, "waits_for": waits_for})
 
 
+def ended(work: Path, component: str) -> None:
+    """The component is no more: it gives no signs, and nobody expects any."""
+    (work / COMPONENTS / f"{component}.jsonl").unlink(missing_ok=True)
+
+
 def components(work: Path) -> list[Component]:
     """The components that gave signs in the work folder of a stage, by name."""
     found = []

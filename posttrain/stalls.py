@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from posttrain import flow, processes, services
+from posttrain import processes, services
 from posttrain.journal import Journal
 from posttrain.lease import Holder, holder
 from posttrain.liveness import Bounds
@@ -147,7 +147,7 @@ def _stage(
 def _parts(journal: Journal, stage: str, bounds: Bounds, used: tuple[str, ...]) -> Iterator[Link]:
     """Components by their signs, and the job if the stage has one."""
     work = journal.work(stage)
-    found = [*components(work), *flow.components(work)]
+    found = components(work)
     names = {part.name for part in found}
     for part in found:
         waits = (f"{stage}/{part.waits_for}" if part.waits_for in names else part.waits_for,)

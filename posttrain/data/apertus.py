@@ -145,6 +145,20 @@ class ApertusFormat(ChatFormat):
             return self.render(row, continue_assistant=True)
         return self.render(row, add_generation_prompt=True)
 
+    @property
+    def call_ends(self) -> list[int]:
+        """The end of the calls."""
+        return [self.control["<|tools_suffix|>"]]
+
+    def outputs(self, texts: Sequence[str], *, deliberation: bool) -> list[int]:
+        """As `render` writes them, within the turn."""
+        block = Block("tool_outputs", outputs=tuple(texts))
+        ids = [
+            [self._id(piece.text)] if piece.control else self.encode(piece.text)
+            for piece in _block(block)
+        ]
+        return [token for chunk in ids for token in chunk]
+
     def _id(self, name: str) -> int:
         if name not in self.control:
             raise ValueError(f"tokenizer lacks {name}, which the row needs")

@@ -97,6 +97,19 @@ class ChatFormat(ABC):
         A response that breaks the format yields a turn whose `error` says where.
         """
 
+    @property
+    def call_ends(self) -> list[int]:
+        """Ids after which a turn stays open for its calls' outputs; none if calls end a turn."""
+        return []
+
+    @abstractmethod
+    def outputs(self, texts: Sequence[str], *, deliberation: bool) -> list[int]:
+        """Ids that give the model the outputs of its calls, and after which it speaks again.
+
+        They follow one of `call_ends`, or else the end of the turn that called. ValueError if a
+        text spells a control token.
+        """
+
     def mask(self, ids: Sequence[int]) -> list[int]:
         """Which of a conversation's ids are targets, where the ids alone tell it.
 

@@ -36,6 +36,14 @@ _PROBE: Sequence[Mapping[str, Any]] = (
     {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
 )  # fmt: skip
 
+_CALLING: Sequence[Mapping[str, Any]] = (
+    {"role": "user", "content": "a"},
+    {
+        "role": "assistant", "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": "b", "arguments": {}}}],
+    },
+)  # fmt: skip
+
 
 def has_template(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether a template tells the tokenizer's format: its own, or the one for its markers."""
@@ -128,6 +136,16 @@ class TemplateFormat(ChatFormat):
         spans.append(Span(None, self._decode(ids[start:])))
         read = [span for span in spans if span.control or span.text.strip()]
         return assemble(read, named_call, one_each=True)
+
+    def outputs(self, texts: Sequence[str], *, deliberation: bool) -> list[int]:
+        """What the template writes between the end of a turn that called and the next one."""
+        for text in texts:
+            self.encode(text)
+        told = [{"role": "tool", "content": text} for text in texts]
+        found = self._rendered([*_CALLING, *told], [], deliberation, add_generation_prompt=True)
+        last = max(at for at, target in enumerate(found.mask) if target)
+        assert found.ids[last] == self.end
+        return found.ids[last + 1 :]
 
     def _rendered(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], thinks: bool, **how: bool

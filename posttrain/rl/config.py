@@ -14,6 +14,8 @@ from posttrain.backends import Profile
 from posttrain.names import Name
 from posttrain.quantities import Share
 from posttrain.rl.algorithm import ACTOR, ObjectiveConfig
+from posttrain.rl.degeneration import DegenerationConfig
+from posttrain.rl.tools import TurnsConfig
 from posttrain.training.optimizers import AdamWConfig
 
 MODEL = "actor_rollout_ref.model"
@@ -135,6 +137,8 @@ class RlConfig(_Strict):
     optimizer: OptimizerConfig = OptimizerConfig()
     lengths: LengthsConfig = LengthsConfig()
     temperature: PositiveFloat = 1.0
+    turns: TurnsConfig | None = None
+    degeneration: DegenerationConfig | None = None
     checkpoint_every: PositiveInt = 20
     watch: WatchConfig | None = None
     limits: LimitsConfig = LimitsConfig()
@@ -229,6 +233,11 @@ class Place:
     def ledger(self) -> Path:
         """The sample ledger."""
         return self.work / "ledger.jsonl"
+
+    @property
+    def capacity(self) -> Path:
+        """What the verifiers did when they were tried."""
+        return self.work / "capacity.json"
 
     @property
     def resolved(self) -> Path:

@@ -43,7 +43,8 @@ def records(place: Place, output: Path) -> dict[str, Any]:
     """Write what the run kept beside its weights; returns the facts of it.
 
     That is the sample ledger, `lengths.json` (tokens of a trained response -> how often, as the
-    simulator reads it), and verl's resolved config. ValueError if the ledger does not balance.
+    simulator reads it), and verl's resolved config; a fact is what the verifiers did when they were
+    tried. ValueError if the ledger does not balance.
     """
     found = account(Events(place.ledger))
     if fault := found.imbalance():
@@ -54,7 +55,10 @@ def records(place: Place, output: Path) -> dict[str, Any]:
     resolved = place.resolved.read_text()
     (output / place.resolved.name).write_text(resolved)
     digest = hashlib.sha256(resolved.encode()).hexdigest()
-    return {"prompts": found.totals(), "verl_config_sha256": digest}
+    facts = {"prompts": found.totals(), "verl_config_sha256": digest}
+    if place.capacity.is_file():
+        facts["capacity"] = json.loads(place.capacity.read_text())
+    return facts
 
 
 def watched(place: Place, output: Path) -> dict[str, float]:

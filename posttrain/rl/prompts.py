@@ -19,6 +19,7 @@ from posttrain.data.turn import ANSWER_TOOL
 from posttrain.evaluation.measuring import read_rows
 from posttrain.evaluation.suites import Answers, Suite
 from posttrain.rl.config import RlConfig, SourceConfig
+from posttrain.rl.tools import DECLARED
 
 Row = dict[str, Any]
 
@@ -34,7 +35,9 @@ def freeze(
     rows = [
         row
         for name, source in sorted(config.sources.items())
-        for row in _of_source(name, source, data[source.data] / "train.jsonl", chat, seed)
+        for row in _of_source(
+            name, source, data[source.data] / "train.jsonl", chat, seed, _declared(config)
+        )
     ]
     longest = max((len(row["ids"]) for row in rows), default=0)
     if longest > config.lengths.prompt:
@@ -49,9 +52,14 @@ def freeze(
     return len(rows)
 
 
+def _declared(config: RlConfig) -> list[Mapping[str, Any]]:
+    return [DECLARED[name] for name in config.turns.tools] if config.turns else []
+
+
 def _of_source(
-    name: str, source: SourceConfig, path: Path, chat: ChatFormat, seed: int
-) -> Iterator[Row]:
+    name: str, source: SourceConfig, path: Path, chat: ChatFormat, seed: int,
+    tools: Sequence[Mapping[str, Any]],
+) -> Iterator[Row]:  # fmt: skip
     draw = random.Random(f"deliberation {name} {seed}")
     row: Any
     for number, row in enumerate(splits.contents(path), start=1):
@@ -59,6 +67,8 @@ def _of_source(
             raise ValueError(f"source {name}, {path.name}:{number}: no gold answer")
         if source.thinking is not None:
             row["deliberation"] = draw.random() < source.thinking
+        own = {tool["name"] for tool in row["tools"]}
+        row["tools"] = [*row["tools"], *(tool for tool in tools if tool["name"] not in own)]
         yield {
             "ids": chat.render(row, add_generation_prompt=True).ids,
             "verifier": source.verifier,

@@ -23,6 +23,7 @@ from posttrain.backends import VERL_VERSION, Profile
 from posttrain.rl.checkpoints import step_of
 from posttrain.rl.config import LimitsConfig, Place, RlConfig, overrides
 from posttrain.rl.ledger import Ledger
+from posttrain.rl.live import Live
 from posttrain.rl.tally import RUNNER, Tally
 from posttrain.rl.watch import Results, Watch
 from posttrain.stages import ProcessLost
@@ -65,6 +66,7 @@ class Runner:
     def __init__(self, config: RlConfig, place: Place) -> None:
         self._config, self._place = config, place
         self._tally = Tally(config.limits.unverifiable)
+        self._live = Live(place.work)
         self._ledger: Ledger
         self._reports: list[tuple[int, dict[str, float]]] = []
         self._event = time.monotonic()
@@ -74,6 +76,7 @@ class Runner:
         import transfer_queue as tq
 
         self._ledger = opened(self._config, self._place)
+        self._live.begin()
         config = compose(settings)
         self._place.resolved.write_text(written(config, self._place))
         tq.init(config.transfer_queue)
@@ -81,6 +84,7 @@ class Runner:
             self._train(config)
         finally:
             self._ledger.close()
+            self._live.end()
             tq.close()
 
     def _train(self, config: Any) -> None:
@@ -90,7 +94,7 @@ class Runner:
 
         trainer = CheckedTrainer(
             config, self._config, self._place.seed, self._ledger, self._tally, self._report,
-            self._alive,
+            self._alive, self._live,
         )  # fmt: skip
         trainer.watch = self._watch(trainer)
         trainer.init()
@@ -128,12 +132,14 @@ class Runner:
         """A response to `prompt` begins."""
         if self._ledger.account.prompts[prompt].state == "queued":
             self._ledger.note("generating", prompt=prompt)
+            self._live.generated(self._ledger.account)
 
     def generated(self, prompt: int, response: int, tokens: int, versions: list[int]) -> None:
         """A response is there, from weights of `versions` (first and last)."""
         self._ledger.note(
             "generated", prompt=prompt, response=response, tokens=tokens, versions=versions
         )
+        self._live.generated(self._ledger.account)
 
     def scored(
         self, prompt: int, response: int, source: str, status: str, reason: str,
@@ -145,6 +151,11 @@ class Runner:
             "scored", prompt=prompt, response=response, status=status, reason=reason, score=score,
             seconds=seconds,
         )  # fmt: skip
+        self._live.scored(self._ledger.account)
+
+    def counted(self, counts: dict[str, int]) -> None:
+        """Take in what a response did that the ledger has no word for."""
+        self._tally.count(counts)
 
     def _report(self, step: int, metrics: Metrics) -> None:
         self._alive()

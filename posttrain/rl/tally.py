@@ -37,6 +37,11 @@ class Tally:
             latest = self._latest.setdefault(source, deque(maxlen=WINDOW))
             latest.append(reason == UNVERIFIABLE)
 
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Take in what else was counted, by the name of its figure."""
+        with self._guard:
+            self._counts.update(counts)
+
     def check(self) -> None:
         """RuntimeError, naming the source, where one is above the limit."""
         with self._guard:

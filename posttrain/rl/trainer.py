@@ -29,6 +29,7 @@ from posttrain.rl import objective as objective  # Registers our advantages with
 from posttrain.rl.buffer import BoundedBuffer
 from posttrain.rl.config import RlConfig
 from posttrain.rl.ledger import Ledger
+from posttrain.rl.live import Live
 from posttrain.rl.order import Order
 from posttrain.rl.sources import Balance, Faults
 from posttrain.rl.tally import Tally
@@ -51,8 +52,6 @@ REPORTED = {
     "log_ratio": "actor/ppo_kl",
     "clipped": "actor/pg_clipfrac",
     "correlation": "correlation",
-    "thinking": "thinking",
-    "complete": "complete",
     "dropped_equal": "training/filter_groups/evicted_samples",
     "dropped_stale": "training/off_policy/evicted_samples",
     "dropped_faults": "training/rollout_failure/evicted_samples",
@@ -67,15 +66,15 @@ Report = Callable[[int, Mapping[str, float]], None]
 
 
 class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl ships no types
-    """`report` gets each step's metrics, `alive` each sign of life in between; `tally` has the
-    verdicts on all trajectories, `ledger` the life of each prompt."""
+    """`report` gets each step's metrics, `alive` each sign of life in between, `live` what it does;
+    `tally` has the verdicts on all trajectories, `ledger` the life of each prompt."""
 
     def __init__(
         self, resolved: DictConfig, config: RlConfig, seed: int, ledger: Ledger, tally: Tally,
-        report: Report, alive: Callable[[], None],
+        report: Report, alive: Callable[[], None], live: Live,
     ) -> None:  # fmt: skip
         self._rl, self._seed, self._ledger, self._tally = config, seed, ledger, tally
-        self._report, self._alive = report, alive
+        self._report, self._alive, self._live = report, alive, live
         self._limits = config.limits
         self.watch: Watch | None = None
         limits = {name: source.drop_above for name, source in config.sources.items()}
@@ -103,6 +102,7 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
 
     def _group_arrived(self) -> None:
         self._alive()
+        self._live.waits(self.global_steps)
         self._tally.check()
         for source, why in self._apart.excess().items():
             self._drop(source, why)
@@ -191,10 +191,16 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         if self.watch and not self.watch.has(self.global_steps):
             self.watch.begin(self.global_steps)
 
+    def on_sample_begin(self) -> None:
+        """A batch is asked for."""
+        super().on_sample_begin()
+        self._live.waits(self.global_steps)
+
     def on_sample_end(self) -> None:
         """A batch is complete."""
         super().on_sample_end()
         self._alive()
+        self._live.updates(self.global_steps)
 
     def on_step_end(self) -> None:
         """Sync, then check the sync."""
@@ -262,14 +268,16 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         self, batch: KVBatchMeta, metrics: dict[str, Any], *args: Any, **kwargs: Any
     ) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        metrics.update(self._behaviour(batch))
+        behaviour = self._behaviour(batch)
         metrics["reward"] = self._reward(metrics)
-        metrics["tokens"] = sum(tag["response_len"] for tag in batch.tags)
+        told = round(behaviour.get("output_tokens", 0.0) * len(batch.keys))
+        metrics["tokens"] = sum(tag["response_len"] for tag in batch.tags) - told
         named = {ours: metrics.get(theirs, 0.0) for ours, theirs in REPORTED.items()}
-        figures = {name: float(value) for name, value in named.items()}
+        figures = {name: float(value) for name, value in named.items()} | behaviour
         figures |= self._staleness(batch) | self._sources()
         if self.watch:
             if self.global_steps == self.total_training_steps:
+                self._live.watches(self.global_steps)
                 self.watch.finish(self.global_steps, self._limits.silence)
             figures |= self.watch.results.latest()
         self._report(self.global_steps, figures | dict(self._tally.metrics()))

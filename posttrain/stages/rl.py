@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
@@ -49,7 +50,7 @@ def run(context: StageContext[Config]) -> Outcome:
 
     backend = profile(context.backend)
     os.environ.update(backend.environment)  # verl picks its platform when first imported
-    from posttrain.rl import export, session
+    from posttrain.rl import capacity, export, session
     from posttrain.rl.workers import workers
 
     config, start = context.config, context.inputs["from"]
@@ -70,6 +71,12 @@ def run(context: StageContext[Config]) -> Outcome:
             context.report(Progress(done, config.steps, phase=phase, metrics=last))
 
         if step_of(place.resume) < config.steps:
+            took = log.rows[-1]["seconds"] if log.rows else None
+            context.report(Progress(step_of(place.resume), config.steps, phase="capacity"))
+            capacity.trial(
+                config, place.prompts, context.services["rewards"], context.seed, took,
+                place.capacity,
+            )  # fmt: skip
             session.train(config, place, backend, report, alive, executable)
     trained = latest(place.checkpoints)
     assert trained is not None
@@ -98,10 +105,24 @@ def _place(context: StageContext[Config]) -> Place:
     place = Place(start.path / "model", work, recover(work / "checkpoints"), context.seed)
     prompts.freeze(context.config, data, chat, context.seed, place.prompts)
     prompts.hold_out(context.config, context.suites, data | held_out, chat, place.held_out)
-    loop = {
+    place.agents.write_text(json.dumps([_loop(context)]))
+    return place
+
+
+def _loop(context: StageContext[Config]) -> dict[str, Any]:
+    """verl's entry of the agent loop; ValueError if one of its tools has no service."""
+    from posttrain.rl.tools import SANDBOX_URL, Toolbox
+
+    config, sandbox = context.config, os.environ.get(SANDBOX_URL, "")
+    loop: dict[str, Any] = {
         "name": "answer",
         "_target_": "posttrain.rl.agent.AnswerLoop",
         "rewards": context.services["rewards"],
+        "room": config.lengths.response,
     }
-    place.agents.write_text(json.dumps([loop]))
-    return place
+    if config.turns:
+        Toolbox(config.turns.tools, sandbox)
+        loop |= {"turns": config.turns.model_dump_json(), "sandbox": sandbox}
+    if config.degeneration:
+        loop |= {"degeneration": config.degeneration.model_dump_json()}
+    return loop

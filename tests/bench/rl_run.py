@@ -158,11 +158,13 @@ def _place(spec: Spec, folder: Path) -> Any:
     start, data = _artifact(spec, spec.checkpoint), _artifact(spec, spec.data)
     chat = ChatFormat.from_tokenizer(load_tokenizer(start.path, start.record.facts))
     place = Place(start.path / "model", folder, None, spec.seed)
-    prompts.freeze(_config(spec), {"sums": data.path}, chat, spec.seed, place.prompts)
+    config = _config(spec)
+    prompts.freeze(config, {"sums": data.path}, chat, spec.seed, place.prompts)
     loop = {
         "name": "answer", "_target_": "tests.bench.rl_loop.TailedLoop", "rewards": spec.rewards,
         "tail": list(spec.tail), "latency": spec.latency, "places": spec.places,
         "in_turn": spec.mode == "in-turn", "seed": spec.seed,
+        "room": config.lengths.response,
     }  # fmt: skip
     place.agents.write_text(json.dumps([loop]))
     return place

@@ -21,7 +21,8 @@ from posttrain.launchers.local import LocalLauncher
 from posttrain.lease import held
 from posttrain.liveness import Bounds, Stalled, Watch
 from posttrain.reports import describe
-from posttrain.rl.ledger import Ledger
+from posttrain.rl.account import Account
+from posttrain.rl.live import Live
 from posttrain.signs import components, note
 from posttrain.stages import Progress
 from posttrain.stalls import Link, chain, lines, told
@@ -196,7 +197,7 @@ def test_components_and_what_they_wait_for_are_links(tmp_path: Path) -> None:
         (["generated", "scored"], ["rl/trainer"]),
     ],
 )
-def test_the_ledger_of_an_rl_stage_tells_whose_move_it_is(
+def test_the_parts_of_an_rl_stage_tell_whose_move_it_is(
     tmp_path: Path, told_of: list[str], chain_below: list[str]
 ) -> None:
     store = Store(tmp_path / "store")
@@ -206,16 +207,20 @@ def test_the_ledger_of_an_rl_stage_tells_whose_move_it_is(
     journal.record("started", "rl")
     work = journal.work("rl")
     work.mkdir(parents=True)
-    ledger = Ledger(work / "ledger.jsonl", 0, {"prompts_per_step": 1, "group": 1, "seed": 1})
-    ledger.note("issued", prompt=0, row=0, source="sums", version=0)
-    ledger.note("generating", prompt=0)
+    live, account = Live(work), Account()
+    account.apply({"event": "begun", "prompts_per_step": 1, "group": 1, "seed": 1})
+    account.apply({"event": "issued", "prompt": 0, "row": 0, "source": "sums", "version": 0})
+    live.begin()
+    live.waits(1)
+    account.apply({"event": "generating", "prompt": 0})
+    live.generated(account)
     if "generated" in told_of:
-        ledger.note("generated", prompt=0, response=0, tokens=3, versions=[0, 0])
+        account.apply({"event": "generated", "prompt": 0, "response": 0, "tokens": 3})
+        live.generated(account)
     if "scored" in told_of:
-        ledger.note(
-            "scored", prompt=0, response=0, status="scored", reason="", score=1.0, seconds=0.1
-        )  # fmt: skip
-    ledger.close()
+        account.apply({"event": "scored", "prompt": 0, "response": 0, "status": "scored"})
+        live.scored(account)
+        live.updates(1)
     with held(store, "r"):
         found = told(store, "r")
     assert [link["name"] for link in found["chain"]] == ["controller", "rl", *chain_below]

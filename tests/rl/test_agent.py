@@ -11,8 +11,11 @@ from verl.workers.rollout.replica import TokenOutput
 from posttrain.data.chat import ChatFormat
 from posttrain.rl import agent
 from posttrain.rl.agent import AnswerLoop, RewardFaultError
+from posttrain.rl.degeneration import DegenerationConfig
+from posttrain.rl.tools import ToolFaultError, TurnsConfig
 from rewards.client import RewardClient
 from tests.rewards.service import serving
+from tests.rl.policy import Policy, ids_of
 
 ROW = {
     "ids": [1, 2, 3], "verifier": "answer", "gold": ["09"], "parameters": {}, "source": "sums",
@@ -63,7 +66,7 @@ async def _run(
     url: str, chat: ChatFormat, ids: list[int], patience: float = 20.0, **row: Any
 ) -> tuple[Any, Server]:
     server = Server(ids)
-    loop = AnswerLoop(server, chat.tokenizer, rewards=url, processor=None)
+    loop = AnswerLoop(server, chat.tokenizer, rewards=url, room=64, processor=None)
     async with RewardClient(url, patience=patience) as client:
         agent._clients[url] = client
         asked = {"item": json.dumps(ROW | row), "uid": "17", "session_id": 2}
@@ -177,6 +180,58 @@ def test_what_a_verifier_gets(
     assert ("<|tools_prefix|>" in item.response) == (given is not None)
     assert ids[-1] in chat.stop_ids
     assert chat.tokenizer.encode(item.response, add_special_tokens=False) == ids[:-1]
+
+
+def _turns(chat: ChatFormat, tool: str, arguments: str) -> Policy:
+    called = ("<|tools_prefix|>", f'[{{"{tool}": {arguments}}}]', "<|tools_suffix|>")
+    return Policy([ids_of(chat, *called), _response(chat, thinks=False)])
+
+
+def _talk(chat: ChatFormat, policy: Policy, url: str, **asked: Any) -> Any:
+    loop = AnswerLoop(policy, chat.tokenizer, rewards=url, room=400, processor=None, **asked)
+
+    async def talk() -> Any:
+        async with RewardClient(url, patience=20) as client:
+            agent._clients[url] = client
+            row = {"item": json.dumps(ROW), "uid": "17", "session_id": 2}
+            return await loop.run({"temperature": 1.0}, **row)
+
+    return asyncio.run(talk())
+
+
+def test_a_trajectory_of_several_turns_is_scored_by_its_answer(
+    tmp_path: Path, chat: ChatFormat, told: list[Any]
+) -> None:
+    policy = _turns(chat, "calculator", '{"expression": "4+5"}')
+    turns = TurnsConfig(most=3, tools=("calculator",)).model_dump_json()
+    looked = DegenerationConfig(every=7).model_dump_json()
+    with serving(tmp_path, "--verifiers", "answer") as service:
+        output = _talk(chat, policy, service.url, turns=turns, degeneration=looked)
+    assert output.reward_score == 1.0
+    own = sum(output.response_mask)
+    assert own == len(policy.said) < len(output.response_ids)
+    requests = len(policy.requests)
+    versions = [1, requests + 1]
+    assert told[1] == ("counted", {"calls.sums.calculator.ok": 1})
+    assert told[2] == ("generated", 17, 2, own, versions)
+    assert [output.extra_fields[f"{end}_global_steps"] for end in ("min", "max")] == versions
+    assert output.extra_fields["reward_extra_info"] == {
+        "thinking": 0.0, "complete": 1.0, "turns": 2.0, "degenerate": 0.0,
+        "output_tokens": float(len(output.response_ids) - own),
+    }  # fmt: skip
+    assert output.num_turns == 4
+
+
+def test_a_tool_that_is_gone_loses_the_sample_and_is_counted(
+    chat: ChatFormat, told: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posttrain.rl.tools._PATIENCE", 0.2)
+    turns = TurnsConfig(most=2, tools=("python",)).model_dump_json()
+    gone = "http://127.0.0.1:1"
+    with pytest.raises(ToolFaultError):
+        _talk(chat, _turns(chat, "python", '{"code": "1"}'), gone, turns=turns, sandbox=gone)
+    assert [sign[0] for sign in told] == ["generating", "counted"]
+    assert told[1][1] == {"tool_faults.sums": 1}
 
 
 def test_one_client_serves_all_trajectories_of_a_process() -> None:

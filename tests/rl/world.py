@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import HybridEngineMode
 from verl.utils.tensordict_utils import concat_tensordict
 
 from posttrain.backends import profile
-from posttrain.rl import buffer, checkpoints, prompts, trainer
+from posttrain.rl import buffer, prompts, trainer
 from posttrain.rl.account import Account, account, standing
 from posttrain.rl.checkpoints import announce, latest, recover, step_of
 from posttrain.rl.config import Place, RlConfig, overrides
@@ -237,8 +238,9 @@ def attempt(
     runner = Runner(config, place)
     runner._ledger = opened(config, place)
     made = Trainer(
-        settings, config, place.seed, runner._ledger, runner._tally, report, lambda: None
-    )
+        settings, config, place.seed, runner._ledger, runner._tally, report, lambda: None,
+        runner._live,
+    )  # fmt: skip
     rollouts = Rollouts(queue, runner, killer, faults)
     made.assemble(Weights(), rollouts, killer)
     made.fit(rollouts)
@@ -256,8 +258,8 @@ def _pass_points(killer: Killer) -> None:
     killer.around(Weights, "save_checkpoint", "saving weights")
     killer.around(Queue, "save_checkpoint", "saving the queue")
     killer.around(Queue, "load_checkpoint", "loading the queue")
-    killer.around(checkpoints.os, "fsync", "fsync")
-    killer.around(checkpoints.shutil, "rmtree", "removing a checkpoint")
+    killer.around(os, "fsync", "fsync")
+    killer.around(shutil, "rmtree", "removing a checkpoint")
     killer.around(Path, "rename", "rename")
     write = Ledger._write
 
