@@ -43,7 +43,7 @@ PROBES: Mapping[type[Suite], Callable[..., dict[str, float]]] = {
 class Examiner:
     """Loads a checkpoint, checked against its record, and measures it.
 
-    `alive` is called as a suite goes on, where that is known: with each answer to the harness.
+    `alive` is called whenever the checkpoint has read tokens, so as often as a suite goes on.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Examiner:
         self._chat = ChatFormat.from_tokenizer(load_tokenizer(checkpoint.path, facts))
         self._rewards_url = rewards_url
         self._seed = seed
-        self._alive = alive
+        self._model.register_forward_hook(lambda *_: alive())
         self._folder = checkpoint.path / "model"
         self.versions = versions()
         self.harness: Ran | None = None
@@ -84,7 +84,7 @@ class Examiner:
         shown = suite.model_copy(update={"data": f"{suite.inputs()['suite']}.train"})
         train = read_rows(shown, data) if suite.fewshot else []
         context = self._model.config.max_position_embeddings
-        with served(self._model, self._chat, self._alive) as url:
+        with served(self._model, self._chat) as url:
             endpoint = Endpoint(url, self._folder.parent.name, self._folder, context)
             found, self.harness = measure(
                 endpoint, suite, read_rows(suite, data), seed=self._seed, train=train, keep=keep

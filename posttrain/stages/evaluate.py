@@ -57,7 +57,7 @@ def run(context: StageContext[Config]) -> Outcome:
     from posttrain.evaluation.prompts import PromptScores
     from posttrain.evaluation.scoring import Examiner
 
-    signs = _Signs(context)
+    signs = Signs(context.report, len(context.suites), "suites")
     examiner = Examiner(context.inputs["from"], context.services["rewards"], context.seed, signs)
     metrics: dict[str, float] = {}
     kept: dict[str, PromptScores] = {}
@@ -80,11 +80,11 @@ def run(context: StageContext[Config]) -> Outcome:
     return Outcome(metrics, {"versions": examiner.versions, **ran})
 
 
-class _Signs:
-    """Signs of life: after each suite, and within one every `_EVERY` seconds when it is called."""
+class Signs:
+    """Signs of life: after each of `total`, and within one every `_EVERY` seconds when called."""
 
-    def __init__(self, context: StageContext[Config]) -> None:
-        self._report, self._suites = context.report, len(context.suites)
+    def __init__(self, report: Callable[[Progress], None], total: int, phase: str) -> None:
+        self._report, self._total, self._phase = report, total, phase
         self._done, self._told = 0, time.monotonic()
 
     def __call__(self) -> None:
@@ -92,6 +92,6 @@ class _Signs:
             self.measured(self._done, {})
 
     def measured(self, done: int, figures: Mapping[str, float]) -> None:
-        """So many suites are measured; `figures` may be shown."""
+        """So many of all are measured; `figures` may be shown."""
         self._done, self._told = done, time.monotonic()
-        self._report(Progress(done, self._suites, phase="suites", metrics=figures))
+        self._report(Progress(done, self._total, phase=self._phase, metrics=figures))

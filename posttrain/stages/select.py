@@ -15,7 +15,8 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from posttrain.names import Name
-from posttrain.stages import Outcome, Progress, StageConfig, StageContext, charter
+from posttrain.stages import Outcome, StageConfig, StageContext, charter
+from posttrain.stages.evaluate import Signs
 from posttrain.store import Artifact, write_durably
 
 VERSION = 1
@@ -145,21 +146,21 @@ def _measured(
     """Figures by candidate; those measured before a crash are not measured again."""
     path = context.work / _SCORES
     figures: dict[str, dict[str, float]] = json.loads(path.read_bytes()) if path.is_file() else {}
+    signs = Signs(context.report, len(found), "select")
     for done, candidate in enumerate(found, start=1):
         if candidate.name not in figures:
-            figures[candidate.name] = _figures(context, candidate.checkpoint)
+            figures[candidate.name] = _figures(context, candidate.checkpoint, signs)
             write_durably(path, json.dumps(figures))
-        shown = {candidate.name: value(context.config, figures[candidate.name])}
-        context.report(Progress(done, len(found), phase="select", metrics=shown))
+        signs.measured(done, {candidate.name: value(context.config, figures[candidate.name])})
     return figures
 
 
-def _figures(context: StageContext[Config], checkpoint: Artifact) -> dict[str, float]:
+def _figures(context: StageContext[Config], checkpoint: Artifact, signs: Signs) -> dict[str, float]:
     from posttrain.evaluation.scoring import Examiner
 
     name = context.config.suite
     named = context.inputs.get(f"charter.{name}")
-    examiner = Examiner(checkpoint, context.services["rewards"], context.seed)
+    examiner = Examiner(checkpoint, context.services["rewards"], context.seed, signs)
     return examiner.measure(
         context.suites[name], context.inputs[f"suite.{name}"].path,
         charter=charter.load(named) if named else None,

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from posttrain.evaluation import scoring
 from posttrain.evaluation.harness.endpoint import served
 from posttrain.evaluation.harness.measuring import Endpoint, figures, measure, task_digest
 from posttrain.evaluation.prompts import PromptScores, drop
@@ -232,10 +234,16 @@ def test_echoed_log_probabilities_are_the_models(url: str, ids: list[int]) -> No
     assert len(found) == len(ids) + 1
 
 
-def test_each_answer_is_a_sign_of_life() -> None:
-    """A task may take hours: without signs within it, its stage would be taken for stalled."""
+def test_an_examined_checkpoint_that_reads_gives_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A suite may take hours: without signs within it, its stage would be taken for stalled."""
+    monkeypatch.setattr(scoring, "load_model", lambda path, facts: deepcopy(MODEL))
+    monkeypatch.setattr(scoring, "load_tokenizer", lambda path, facts: CHAT.tokenizer)
     signs: list[None] = []
-    with served(MODEL, CHAT, lambda: signs.append(None)) as place:
+    artifact: Any = SimpleNamespace(path=Path(), record=SimpleNamespace(facts={}))
+    examiner = scoring.Examiner(artifact, "", 1, lambda: signs.append(None))
+    with served(examiner._model, CHAT) as place:
         for number in range(1, 4):
             asked(place, prompt=[4, 5], max_tokens=1)
             assert len(signs) == number
@@ -245,8 +253,7 @@ def test_a_suite_that_goes_on_gives_a_sign_every_some_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[Progress] = []
-    context: Any = SimpleNamespace(report=told.append, suites={"one": None, "two": None})
-    signs = evaluate._Signs(context)
+    signs = evaluate.Signs(told.append, 2, "suites")
     signs()
     assert told == [], "it has only begun"
     signs.measured(1, {"one": 0.5})

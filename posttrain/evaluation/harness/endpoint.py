@@ -8,7 +8,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,16 +47,11 @@ class Asked(BaseModel):
 
 
 @contextmanager
-def served(
-    model: PreTrainedModel, chat: ChatFormat, alive: Callable[[], None] = lambda: None
-) -> Iterator[str]:
-    """The URL of the completions of `model`; it stops being served at the end.
-
-    `alive` is called with each answer.
-    """
+def served(model: PreTrainedModel, chat: ChatFormat) -> Iterator[str]:
+    """The URL of the completions of `model`; it stops being served at the end."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    settings = uvicorn.Config(_app(model, chat, alive), log_level="warning", lifespan="off")
+    settings = uvicorn.Config(_app(model, chat), log_level="warning", lifespan="off")
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
@@ -72,7 +67,7 @@ def served(
         thread.join(_READY_WITHIN)
 
 
-def _app(model: PreTrainedModel, chat: ChatFormat, alive: Callable[[], None]) -> FastAPI:
+def _app(model: PreTrainedModel, chat: ChatFormat) -> FastAPI:
     app = FastAPI()
     one = asyncio.Lock()
 
@@ -86,7 +81,6 @@ def _app(model: PreTrainedModel, chat: ChatFormat, alive: Callable[[], None]) ->
         async with one:
             answer = _echoed if asked.echo else _generated
             choices = await asyncio.to_thread(answer, model, chat, asked)
-        alive()
         return {"object": "text_completion", "model": asked.model, "choices": choices}
 
     return app
