@@ -269,13 +269,14 @@ def _node(
         "backend": recipe.backend,
         "inputs": {role: done[source].key for role, source in sorted(inputs.items())},
     }
-    blocked = None
+    why = f"{name}: {lacking}" if (lacking := stage.config.lacking()) else None
     try:
         if digests := stage.config.digests():
             identity["digests"] = digests
     except ValueError as fault:
-        blocked = f"{_place(recipe, name)}: {fault}"
+        why = str(fault)
         identity["digests"] = None
+    blocked = f"{_place(recipe, name)}: {why}" if why else None
     key = digest.of_value(identity)
     return Node(
         name, stage.kind, stage.config, suites, inputs, identity, key, cached.get(key), blocked

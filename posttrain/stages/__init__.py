@@ -60,6 +60,10 @@ class StageConfig(BaseModel):
         """Why it cannot run on `backend`, where its config tells; or None."""
         return None
 
+    def lacking(self) -> str | None:
+        """What it cannot run without and does not have yet, though it can be planned; or None."""
+        return None
+
     def keeps(self) -> bool:
         """Whether its result has more checkpoints than one."""
         return False

@@ -134,6 +134,15 @@ class Config(StageConfig):
             "sequence_parallel"
         )
 
+    def lacking(self) -> str | None:
+        """Nothing starts ranks of verl's Megatron engine yet."""
+        if self.parallel is None:
+            return None
+        return (
+            "parallel is checked and planned, but only ranks of verl's FSDP engine can be started "
+            "yet; train with sequence_parallel"
+        )
+
     def cores(self) -> int:
         """One per thread of each rank."""
         return self.ranks * self.threads
@@ -148,11 +157,7 @@ def run(context: StageContext[Config]) -> Outcome:
     from posttrain.training import ranks, sft
 
     config, start = context.config, context.inputs["from"]
-    if config.parallel is not None:
-        raise ValueError(
-            f"{context.name}: parallel is checked and planned, but this stage starts ranks of "
-            "verl's FSDP engine only; train with sequence_parallel"
-        )
+    assert config.lacking() is None, "a stage that lacks something was started"
 
     def report(step: int, steps: int, metrics: Mapping[str, float]) -> None:
         context.report(Progress(step, steps, metrics=metrics))

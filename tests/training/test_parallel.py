@@ -105,5 +105,12 @@ stages:
 def test_the_cpu_backend_refuses_it_when_planning(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"r.yaml:\d+: sft: parallel is Megatron's, which needs"):
         resolve(load(write(tmp_path, RECIPE)), Store(tmp_path / "store"))
+
+
+def test_on_gpus_it_is_planned_and_refused_before_anything_runs(tmp_path: Path) -> None:
+    """Nothing starts Megatron's ranks yet; base would have been paid for first."""
     on_gpus = RECIPE.replace("backend: cpu", "backend: gpu")
-    assert resolve(load(write(tmp_path, on_gpus)), Store(tmp_path / "store")).nodes["sft"]
+    plan = resolve(load(write(tmp_path, on_gpus)), Store(tmp_path / "store"))
+    assert plan.nodes["sft"].state == "blocked"
+    with pytest.raises(ValueError, match=r"r.yaml:\d+: sft: parallel is checked and planned, but"):
+        plan.check()
