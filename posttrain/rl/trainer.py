@@ -52,6 +52,7 @@ REPORTED = {
     "log_ratio": "actor/ppo_kl",
     "clipped": "actor/pg_clipfrac",
     "correlation": "correlation",
+    "log_prob_gap": "log_prob_gap",
     "dropped_equal": "training/filter_groups/evicted_samples",
     "dropped_stale": "training/off_policy/evicted_samples",
     "dropped_faults": "training/rollout_failure/evicted_samples",
@@ -206,7 +207,7 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         """Sync, then check the sync."""
         self._alive()
         super().on_step_end()
-        self._pending_sync_metrics["correlation"] = self._check_sync()
+        self._pending_sync_metrics |= self._check_sync()
         if self.watch and self.watch.due(self.global_steps):
             self.watch.begin(self.global_steps)
 
@@ -215,8 +216,8 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
         handles = self.standalone_server_manager.server_handles
         ray.get([handle.get_server_address.remote() for handle in handles], timeout=30)
 
-    def _check_sync(self) -> float:
-        """Correlation of log-probs; RuntimeError below the limit."""
+    def _check_sync(self) -> dict[str, float]:
+        """Correlation of log-probs, RuntimeError below the limit, and their largest gap in nats."""
         rows = asyncio.run(self._probe())
         theirs, ours = self._score(rows)
         correlation = float(np.corrcoef(theirs, ours)[0, 1])
@@ -226,7 +227,8 @@ class CheckedTrainer(PPOTrainerSeparateAsync):  # type: ignore[misc]  # verl shi
                 f"{correlation:.6f} over {len(ours)} tokens (limit {self._limits.correlation}); "
                 "the server does not run the trainer's weights"
             )
-        return correlation
+        gap = float((theirs - ours).abs().max())
+        return {"correlation": correlation, "log_prob_gap": gap}
 
     async def _probe(self) -> list[dict[str, torch.Tensor]]:
         """A few sampled responses with the log-probs the server gave them."""

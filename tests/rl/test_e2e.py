@@ -97,7 +97,7 @@ def _world(root: Path) -> None:
 
     texts = [text for row in tiny.dialogues(0, 200) for text in row_texts(row)]
     tokenizer = train_tokenizer(texts, 600)
-    sizes = {"hidden": 64, "layers": 2, "heads": 2, "feed_forward": 128, "vocabulary": 640}
+    sizes = {"hidden": 64, "layers": 2, "heads": 2, "feed_forward": 128, "vocabulary": 600}
     model = build(ModelConfig(architecture="apertus", **sizes), tokenizer, seed=1)
     facts = save_model(model, tokenizer, root / "start" / "model")
     (root / "facts.json").write_text(json.dumps(facts))
@@ -159,6 +159,7 @@ def test_every_sync_is_verified_and_staleness_bounded(attempts: dict[str, Any]) 
     rows += [metrics for _, metrics in attempts["third"]["steps"] if metrics]
     assert rows
     assert all(0.999 < row["correlation"] <= 1 for row in rows)
+    assert all(row["log_prob_gap"] <= 1e-5 for row in rows), [row["log_prob_gap"] for row in rows]
     assert all(0 <= row["staleness"] <= 1 for row in rows)
     assert all(0 < row["reward_trained"] < 1 and row["gradient_norm"] > 0 for row in rows)
 
