@@ -16,6 +16,7 @@ from posttrain.rl.config import Place
 from posttrain.rl.ledger import ARCHIVED, Events, archive
 from posttrain.rl.tally import UNVERIFIABLE
 from posttrain.rl.watch import read as results
+from posttrain.store import write_durably
 from posttrain.training import rope
 from posttrain.training.checkpoint import load_model, load_tokenizer, save_model
 
@@ -87,7 +88,7 @@ class Log:
         rows = [json.loads(line) for line in lines if line.endswith("}")]
         self.rows: list[dict[str, float]] = [row for row in rows if row["step"] <= resumed]
         self._path = path
-        path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+        write_durably(path, "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def add(self, step: int, metrics: Mapping[str, float]) -> None:
         """Append one step."""

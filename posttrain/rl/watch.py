@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from posttrain.store import write_durably
 from rewards.wilson import interval
 
 AT_ONCE = 32
@@ -47,7 +48,7 @@ class Results:
     def __init__(self, path: Path, resumed: int) -> None:
         self._path = path
         self.rows = [row for row in read(path) if row["step"] <= resumed]
-        path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+        write_durably(path, "".join(json.dumps(row) + "\n" for row in self.rows))
 
     def add(self, row: dict[str, Any]) -> None:
         """Append one result."""
