@@ -22,8 +22,11 @@ def test_the_kind_decides() -> None:
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ({"kind": "continuation", "data": "corpus"}, "should match pattern"),
-        ({"kind": "continuation", "data": "corpus.validation"}, "should match pattern"),
+        ({"kind": "continuation", "data": "corpus"}, "write ENTRY.train or ENTRY.holdout"),
+        (
+            {"kind": "continuation", "data": "corpus.validation"},
+            "write ENTRY.train or ENTRY.holdout",
+        ),
         ({"kind": "needles", "data": "needles.holdout", "attempts": 2}, "Extra inputs"),
         ({"kind": "answers", "data": "prompts.holdout", "attempts": 4}, "temperature: 1.0"),
         ({"kind": "charter", "data": "prompts.holdout"}, "'continuation', .*'long_context'"),
