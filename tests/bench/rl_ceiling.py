@@ -7,7 +7,6 @@ beside it, lengths are drawn as the run draws them.
 import random
 from collections import Counter
 from collections.abc import Mapping
-from math import ceil
 from statistics import fmean
 from typing import Any
 
@@ -27,7 +26,6 @@ def simulated(found: Mapping[str, Any], decode: Mapping[str, float]) -> Outcome:
     spec, steps = found["spec"], found["steps"][1:]
     rule = VerlRule(rule="verl-drop", staleness=spec["staleness"])
     working = [step["seconds"] - step["seconds_waiting"] - step["seconds_sync"] for step in steps]
-    places = ceil(spec["places"])
     settings = Settings(
         steps=len(steps), group_size=spec["group"], prompts_per_step=spec["prompts_per_step"],
         length_tokens=_lengths(spec, steps),
@@ -39,7 +37,7 @@ def simulated(found: Mapping[str, Any], decode: Mapping[str, float]) -> Outcome:
             accelerators=1, step_seconds=CountsConfig(counts=dict(Counter(working)))
         ),
         sync=SyncConfig(seconds=fmean(step["seconds_sync"] for step in steps)),
-        reward=RewardConfig(latency_seconds=spec["latency"], replicas=places),
+        reward=RewardConfig(latency_seconds=spec["latency"], replicas=spec["places"]),
         equal_rewards=_equal(steps, spec["prompts_per_step"]),
         rules=(rule,),
     )  # fmt: skip

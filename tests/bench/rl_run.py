@@ -78,7 +78,7 @@ def _trained(told: Mapping[str, Any]) -> list[Step]:
         steps = (_asynchronous if spec.mode == "async" else _synchronous)(
             spec, Path(folder), executable
         )
-        steps[-1] |= {"accuracy": 0.0, **_examined(spec, Path(folder))}
+        steps[-1] |= _examined(spec, Path(folder))
     return steps
 
 
@@ -178,36 +178,21 @@ def _artifact(spec: Spec, address: str) -> Any:
 
 def _examined(spec: Spec, folder: Path) -> Step:
     """Held-out accuracy of the last checkpoint."""
-    from posttrain.evaluation.measuring import evaluate, read_rows
+    from posttrain.evaluation.scoring import Examiner
     from posttrain.evaluation.suites import Answers
     from posttrain.rl import export
     from posttrain.rl.checkpoints import announce, latest
-    from posttrain.training.checkpoint import load_model, load_tokenizer
+    from posttrain.store import Artifact
 
     announce(folder / "checkpoints", spec.steps)
     start, trained = _artifact(spec, spec.checkpoint), latest(folder / "checkpoints")
     assert trained is not None
     facts = export.export(start.path, start.record.facts, trained, folder / "exported")
-    model = load_model(folder / "exported", facts).eval()
-    from posttrain.data.chat import ChatFormat
-
-    chat = ChatFormat.from_tokenizer(load_tokenizer(folder / "exported", facts))
+    record = start.record.model_copy(update={"facts": facts})
+    examiner = Examiner(Artifact(folder / "exported", record), spec.rewards, seed=1)
     suite = Answers(kind="answers", data="sums.holdout")
-    rows = read_rows(suite, _artifact(spec, spec.data).path)
-    found = evaluate(model, chat, suite, rows, seed=1, judge=_judge(spec.rewards))
+    found = examiner.measure(suite, _artifact(spec, spec.data).path)
     return {name: found[name] for name in ("accuracy", "standard_error", "n")}
-
-
-def _judge(url: str) -> Any:
-    from rewards.client import BlockingRewardClient
-    from rewards.schema import Item
-
-    def judge(items: Any) -> list[dict[str, Any]]:
-        with BlockingRewardClient(url) as client:
-            verdicts = client.score([Item.model_validate(item) for item in items])
-        return [verdict.model_dump() for verdict in verdicts]
-
-    return judge
 
 
 def main() -> None:
